@@ -1,0 +1,38 @@
+# Every chore has a name here. Each target sets up .venv by itself when it is missing or older than what defines it.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: run test lint bench serve clean
+
+run: $(READY)  ## analyse the paper's problems and write figures and a page
+	@$(BIN)/headwater reproduce
+
+test: lint  ## everything CI checks
+	@$(BIN)/pytest -n 2 -q
+
+lint: $(READY)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench: $(READY)
+	@$(BIN)/python benchmarks/scaling.py
+
+serve: $(READY)
+	@$(BIN)/python -m http.server --directory results --bind 127.0.0.1 8765
+
+clean:
+	rm -rf $(VENV) results build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+
+$(READY): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "headwater needs Python 3.11 or later: set PYTHON=…" >&2; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "headwater needs Python 3.11 or later; $(PYTHON) is older: set PYTHON=…" >&2; exit 2; }
+	@echo "Setting up $(VENV) (about a minute, once) …"
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt "pip>=25.1"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable . --group dev
+	@touch $@

@@ -1,0 +1,182 @@
+"""The command line: parses, calls, prints. Results go to standard output, everything else to standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headwater.errors import HeadwaterError, ProblemError
+
+if TYPE_CHECKING:
+    from headwater.analysis import Analysis
+    from headwater.problem import Problem
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Find the best of K options quickly when their outcomes share one hidden cause.",
+    epilog="A first step:  headwater new discrete > problem.toml  and then  headwater analyze problem.toml",
+)
+
+File = Annotated[Path, typer.Argument(help="A problem file (.toml or .json).", show_default=False)]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object to standard output, and nothing else there.")]
+
+
+class Kind(StrEnum):
+    discrete = "discrete"
+    continuous = "continuous"
+    vector = "vector"
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from headwater import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and stop.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command(epilog="Examples:  headwater analyze problem.toml --plot picture.png   |   headwater analyze problem.toml --json")
+def analyze(
+    file: File,
+    as_json: Json = False,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw reward functions and pseudo-gaps to this .png, .svg or .html file.")
+    ] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="Also φ for every observed arm, and what holds for every distribution.")
+    ] = False,
+) -> None:
+    """Means, gaps, pseudo-gaps and which arms are competitive; without a distribution, what holds for every one."""
+    from headwater.analysis import analyze as run
+    from headwater.files import load_problem
+
+    if plot is not None and plot.suffix not in (".png", ".svg", ".html"):
+        raise ProblemError(f"--plot: got {plot.name}; expected a name that ends in .png, .svg or .html")
+    problem = load_problem(file)
+    result = run(problem, full=full)
+    if plot is not None:
+        _plot(problem, result, plot)
+    if as_json:
+        _print_json(result.to_dict())
+    else:
+        from headwater.tables import print_analysis
+
+        print_analysis(problem, result)
+    if plot is not None:
+        typer.echo(f"The picture is in {plot}", err=True)
+
+
+@app.command(epilog="Example:  headwater pseudo problem.toml --observed banner --reward 2")
+def pseudo(
+    file: File,
+    observed: Annotated[str, typer.Option(help="The arm that was pulled.", show_default=False)],
+    reward: Annotated[float, typer.Option(help="What it paid.", show_default=False)],
+    tolerance: Annotated[
+        float, typer.Option(help="How far the reward may be from one the arm can pay, as a part of the arm's range.")
+    ] = 1e-9,
+    as_json: Json = False,
+) -> None:
+    """The most every other arm could have paid in a round in which one arm paid a given reward."""
+    from headwater.files import load_problem
+    from headwater.pseudo import pseudo_bounds
+
+    problem = load_problem(file)
+    k = problem.index(observed, "observed")
+    upper, lower = pseudo_bounds(problem, k, reward, tolerance)
+    values = dict(zip(problem.names, upper[:, 0].tolist(), strict=True))
+    if as_json:
+        _print_json(values)
+    else:
+        from headwater.tables import print_pseudo
+
+        print_pseudo(problem, k, reward, upper[:, 0], lower[:, 0])
+
+
+@app.command()
+def new(kind: Annotated[Kind, typer.Argument(help="What the latent X is.", show_default=False)]) -> None:
+    """Print a commented problem file to start from, for example:  headwater new discrete > problem.toml"""
+    from headwater.starters import STARTERS
+
+    typer.echo(STARTERS[kind.value], nl=False)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of a problem file."""
+    from headwater.files import schema as build
+
+    _print_json(build())
+
+
+@app.command(epilog="Example:  headwater reproduce --output results")
+def reproduce(
+    output: Annotated[Path, typer.Option(help="The folder for the page, its figures and the data.")] = Path("results"),
+    as_json: Json = False,
+) -> None:
+    """Analyse every problem of the paper, compare with what it says, and write one page with figures."""
+    from headwater.paper import compare
+    from headwater.report.page import write_page
+
+    typer.echo("Analysing the paper's problems …", err=True)
+    panels = compare()
+    page = write_page(panels, output)
+    if as_json:
+        _print_json({panel.case.id: panel.to_dict() for panel in panels})
+    else:
+        from headwater.tables import print_panels
+
+        print_panels(panels)
+    typer.echo(f"The page is {page}: open it in a browser.", err=True)
+
+
+def _plot(problem: Problem, analysis: Analysis, path: Path) -> None:
+    from headwater.report.analysis_data import analysis_figure
+
+    data = analysis_figure(problem, analysis, problem.distribution)
+    if path.suffix == ".html":
+        from headwater.report.interactive import analysis_page
+
+        analysis_page(data, path)
+    else:
+        from headwater.report.draw import draw_analysis, save
+
+        save(draw_analysis(data), path)
+
+
+def _print_json(value: Any) -> None:
+    typer.echo(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def main() -> None:
+    """Run the command line: bad input ends with status 2 and a sentence, never with a traceback."""
+    try:
+        app()
+    except HeadwaterError as error:
+        complaints = str(error).splitlines() or ["something is wrong"]
+        typer.echo("\n".join(f"error: {line}" for line in complaints), err=True)
+        sys.exit(2)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        typer.echo(f"error: {where}{error.strerror or error}", err=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        typer.echo("Stopped.", err=True)
+        sys.exit(130)

@@ -1,0 +1,287 @@
+"""How likely each value of X is: probabilities on a listed support, a named law, a weighted sample, or a product of these.
+
+A distribution never belongs to a problem's support and arms: analysis and simulation use it, a live run never sees it.
+Each kind can draw by inversion: ``quantile`` maps uniform numbers to values of X.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from headwater.arrays import Floats
+from headwater.complaints import Complaints, number, numbers, probabilities, table
+from headwater.latent import Continuous, Discrete, Interval, Latent, Vector, listed
+
+LAWS = (
+    "arcsine",
+    "beta",
+    "cauchy",
+    "chi2",
+    "cosine",
+    "expon",
+    "exponnorm",
+    "f",
+    "gamma",
+    "genextreme",
+    "gumbel_l",
+    "gumbel_r",
+    "halfnorm",
+    "invgamma",
+    "invgauss",
+    "laplace",
+    "logistic",
+    "loggamma",
+    "loglaplace",
+    "lognorm",
+    "maxwell",
+    "norm",
+    "pareto",
+    "powerlaw",
+    "rayleigh",
+    "semicircular",
+    "t",
+    "triang",
+    "uniform",
+    "wald",
+    "weibull_max",
+    "weibull_min",
+)
+"""scipy's names of the laws that are quick and well-behaved enough to take from a file."""
+ALIASES = {"normal": "norm", "exponential": "expon", "gaussian": "norm"}
+PARAMETERS = {"mean": "loc", "sd": "scale"}  # what people call them, for the normal law
+
+
+@dataclass(frozen=True, eq=False)
+class Finite:
+    """``p[j]`` is the probability of the j-th listed point, shape (J,)."""
+
+    p: Floats
+
+    def spec(self, latent: Latent) -> dict[str, Any]:
+        assert not isinstance(latent, Continuous)
+        return {"probabilities": self.p.reshape(latent.shape).tolist()}
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """A weighted sample: ``points`` (d, n), ``weights`` (n,) summing to one."""
+
+    points: Floats
+    weights: Floats
+
+    def spec(self, latent: Latent) -> dict[str, Any]:
+        points = self.points[0] if isinstance(latent, Continuous) else self.points.T
+        return {"distribution": {"sample": points.tolist(), "weights": self.weights.tolist()}}
+
+
+@dataclass(frozen=True)
+class Named:
+    """One of scipy's continuous laws, by scipy's name and parameters, truncated to ``[low, high]``."""
+
+    name: str
+    parameters: tuple[tuple[str, float], ...]
+    low: float
+    high: float
+
+    @cached_property
+    def law(self) -> Any:
+        from scipy import stats  # a second of import that printing help should not pay
+
+        return getattr(stats, self.name)(**dict(self.parameters))
+
+    @cached_property
+    def ends(self) -> tuple[float, float]:
+        """The law's distribution function at both ends of the support."""
+        return float(self.law.cdf(self.low)), float(self.law.cdf(self.high))
+
+    def quantile(self, u: Floats) -> Floats:
+        a, b = self.ends
+        x = np.asarray(self.law.ppf(a + u * (b - a)), dtype=float)
+        return np.asarray(np.clip(x, self.low, self.high))
+
+    def position(self, x: Floats) -> Floats:
+        """The truncated distribution function: the inverse of ``quantile``."""
+        a, b = self.ends
+        return np.clip((np.asarray(self.law.cdf(x), dtype=float) - a) / (b - a), 0.0, 1.0)
+
+    def density(self, x: Floats) -> Floats:
+        a, b = self.ends
+        return np.asarray(self.law.pdf(x), dtype=float) / (b - a)
+
+    def spec(self, latent: Latent) -> dict[str, Any]:
+        return {"distribution": {"name": self.name, **dict(self.parameters)}}
+
+
+@dataclass(frozen=True, eq=False)
+class Independent:
+    """Independent components, each a probability vector over its finite values or a named law on its interval."""
+
+    parts: tuple[Floats | Named, ...]
+
+    def spec(self, latent: Latent) -> dict[str, Any]:
+        out: dict[str, Any] = {}
+        for name, part in zip(latent.names, self.parts, strict=True):
+            key = "distribution" if isinstance(part, Named) else "probabilities"
+            value = part.spec(latent)["distribution"] if isinstance(part, Named) else part.tolist()
+            out.setdefault(key, {})[name] = value
+        return out
+
+    def joint(self) -> Floats:
+        """The product law on the listed points, shape (J,); finite components only."""
+        p = np.ones(1)
+        for part in self.parts:
+            assert not isinstance(part, Named)
+            p = np.outer(p, part).ravel()
+        return p
+
+
+Distribution = Finite | Sample | Named | Independent
+
+
+def as_distribution(latent: Latent, given: Any, found: Complaints, place: str = "distribution") -> Distribution | None:
+    """Read what a user may give as the distribution of ``latent``; ``None`` after a complaint.
+
+    >>> as_distribution(Discrete(["a", "b"]), [0.25, 0.75], Complaints()).p
+    array([0.25, 0.75])
+    """
+    before = len(found.lines)
+    if isinstance(given, (Finite, Sample, Named, Independent)):
+        return given
+    if isinstance(latent, Discrete):
+        result: Distribution | None = _on_values(latent, given, found, place)
+    elif isinstance(given, Mapping) and "sample" in given:
+        result = _sample(latent, given, found, place)
+    elif isinstance(latent, Continuous):
+        result = _named(given, *latent.support, found, place)
+    else:
+        result = _on_vector(latent, given, found, place)
+    return result if len(found.lines) == before else None
+
+
+def _on_values(latent: Discrete, given: Any, found: Complaints, place: str) -> Finite:
+    if isinstance(given, Mapping):
+        for key in given:
+            if str(key) not in {str(v) for v in latent.values}:
+                found.add(place, key, "only values of X: " + ", ".join(map(str, latent.values[:20])))
+        by_label = {str(k): v for k, v in given.items()}
+        given = [by_label.get(str(v), 0.0) for v in latent.values]
+    p = numbers(place, given, found, count=latent.size, of="probabilities")
+    return Finite(probabilities(place, p, found) if p.any() else p)
+
+
+def _on_vector(latent: Vector, given: Any, found: Complaints, place: str) -> Distribution | None:
+    if not isinstance(given, Mapping):
+        if not listed(latent):
+            found.add(place, given, "one entry per component ({x1 = …, x2 = …}), or {sample = …}")
+            return None
+        p = table(place, given, latent.shape, found, of="probabilities")
+        return Finite(probabilities(place, p, found) if p.any() else p)
+    for key in given:
+        if key not in latent.names:
+            found.add(place, key, "only components: " + ", ".join(latent.names))
+    parts: list[Floats | Named] = []
+    for name, part in latent.components:
+        here = f"{place}.{name}"
+        if name not in given and not isinstance(part, Interval):
+            found.say(f"{here}: missing; expected {len(part)} probabilities")
+        elif isinstance(part, Interval):
+            law = _named(given.get(name), part.low, part.high, found, here)
+            parts += [law] if law is not None else []
+        else:
+            p = numbers(here, given[name], found, count=len(part), of="probabilities")
+            parts.append(probabilities(here, p, found) if p.any() else p)
+    return Independent(tuple(parts)) if len(parts) == len(latent.parts) else None
+
+
+def _sample(latent: Continuous | Vector, given: Mapping[str, Any], found: Complaints, place: str) -> Sample | None:
+    for key in set(given) - {"sample", "weights"}:
+        found.add(place, key, "only sample and weights")
+    rows, d = given["sample"], len(latent.names)
+    if isinstance(rows, str) or not isinstance(rows, (Sequence, np.ndarray)) or len(rows) == 0:
+        found.add(f"{place}.sample", rows, "a list of values of X")
+        return None
+    shape = (len(rows),) if isinstance(latent, Continuous) else (len(rows), d)
+    before = len(found.lines)
+    points = table(f"{place}.sample", rows, shape, found).reshape(len(rows), d).T
+    weights = np.ones(len(rows))
+    if given.get("weights") is not None:
+        weights = numbers(f"{place}.weights", given["weights"], found, count=len(rows), of="weights")
+        if (weights < 0).any() or not weights.any():
+            found.say(f"{place}.weights: expected numbers that are 0 or more, and not all 0")
+    if len(found.lines) > before:
+        return None
+    _inside(latent, points, found, f"{place}.sample")
+    return Sample(points, weights / math.fsum(weights))
+
+
+def _inside(latent: Continuous | Vector, points: Floats, found: Complaints, place: str) -> None:
+    """Complain about the first sample point outside the support of each component."""
+    parts = (Interval(*latent.support),) if isinstance(latent, Continuous) else latent.parts
+    for i, part in enumerate(parts):
+        if isinstance(part, Interval):
+            bad, wanted = (points[i] < part.low) | (points[i] > part.high), f"[{part.low:g}, {part.high:g}]"
+        else:
+            bad, wanted = ~np.isin(points[i], part), "its listed values"
+        if bad.any():
+            n = int(np.argmax(bad))
+            found.add(f"{place}[{n}]", float(points[i, n]), f"{latent.names[i]} in {wanted}")
+
+
+def _named(given: Any, low: float, high: float, found: Complaints, place: str) -> Named | None:
+    if hasattr(given, "dist") and hasattr(given, "kwds"):  # a frozen law of scipy's
+        shapes = [s.strip() for s in (given.dist.shapes or "").split(",") if s.strip()]
+        given = {
+            "name": given.dist.name,
+            **dict(zip([*shapes, "loc", "scale"], given.args, strict=False)),
+            **given.kwds,
+        }
+    if isinstance(given, str):
+        given = {"name": given}
+    if not isinstance(given, Mapping) or not isinstance(given.get("name"), str):
+        found.add(place, given, '{name = "beta", a = 4, b = 4} or {sample = […]}')
+        return None
+    name = ALIASES.get(given["name"], given["name"])
+    if name not in LAWS:
+        found.add(f"{place}.name", given["name"], "one of " + ", ".join(sorted([*LAWS, *ALIASES])))
+        return None
+    parameters: dict[str, float] = {}
+    for key, value in given.items():
+        if key != "name":
+            known = PARAMETERS.get(str(key), str(key)) if name == "norm" else str(key)
+            parameters[known] = number(f"{place}.{key}", value, found) or 0.0
+    if name == "uniform" and not parameters:
+        if math.isinf(high - low):
+            found.say(f"{place}: a uniform law needs a bounded support, or loc and scale")
+            return None
+        parameters = {"loc": low, "scale": high - low}
+    return _check_law(Named(name, tuple(sorted(parameters.items())), low, high), found, place)
+
+
+def _check_law(named: Named, found: Complaints, place: str) -> Named | None:
+    from scipy import stats
+
+    law = getattr(stats, named.name)
+    shapes = [s.strip() for s in (law.shapes or "").split(",") if s.strip()]
+    given = dict(named.parameters)
+    before = len(found.lines)
+    for key in set(given) - {*shapes, "loc", "scale"}:
+        found.add(place, key, f"{named.name}'s parameters: {', '.join([*shapes, 'loc', 'scale'])}")
+    for key in set(shapes) - set(given):
+        found.say(f"{place}.{key}: missing; expected a number ({named.name} takes {', '.join(shapes)})")
+    if len(found.lines) > before:
+        return None
+    with np.errstate(all="ignore"):
+        a, b = named.ends
+    if not (math.isfinite(a) and math.isfinite(b)):
+        found.add(place, given, f"parameters that {named.name} allows")
+        return None
+    if not b - a > 1e-12:
+        found.say(f"{place}: {named.name} puts no probability on the support [{named.low:g}, {named.high:g}]")
+        return None
+    return named

@@ -1,0 +1,261 @@
+"""Pseudo-rewards for a vector with interval components: linear arms exactly, other expressions by certified upper bounds.
+
+Finite components among the intervals are listed: each combination of their values is one starting box. Expectations over
+several continuous components are by quasi-Monte Carlo with an error estimate; everything else here is certain.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from headwater.arrays import Bools, Floats
+from headwater.distributions import Distribution, Independent, Named, Sample
+from headwater.errors import ProblemError, SizeError
+from headwater.expressions import Expression, parse
+from headwater.latent import Interval, Vector, grid
+from headwater.problem import Formula, Problem
+from headwater.pseudo.box import Bound, bounded_maximum, linear_maximum, unconstrained_maximum
+from headwater.pseudo.model import PAD, Model
+from headwater.quadrature import Estimate, integrate
+
+MAX_BOXES = 100_000
+"""Combinations of finite components that are listed beside the intervals."""
+PRECISION = 1e-8
+"""The gap, as a part of the target's range, at which branch and bound stops."""
+BUDGET = 40_000
+"""Boxes per reward; past that the bound reached is returned."""
+SCRAMBLES, DRAWS = 8, 4096
+BINS = 64
+
+
+class Boxes(NamedTuple):
+    """Starting boxes, ends of shape (d, N); ``interval`` (d,) says which sides are intervals."""
+
+    lo: Floats
+    hi: Floats
+    interval: Bools
+
+
+class BoxModel(Model):
+    """A problem with at least one interval component."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem)
+        assert isinstance(problem.latent, Vector)
+        self.parts = problem.latent.parts
+        self.arms: list[Expression] = []
+        for name, arm in problem.arms.items():
+            if not isinstance(arm, Formula):
+                raise ProblemError(f"arms.{name}: a Python function of intervals cannot be bounded; write it as an expression")
+            self.arms.append(arm.expression)
+
+    def boxes(self, *arms: int) -> Boxes:
+        """The support as far as these arms can see it; components they do not read stand still."""
+        scope = frozenset().union(*(self.arms[k].scope() for k in arms))
+        axes = []
+        for i, part in enumerate(self.parts):
+            if isinstance(part, Interval):
+                axes.append(np.zeros(1))
+            else:
+                axes.append(np.array(part if i in scope else part[:1]))
+        size = math.prod(len(axis) for axis in axes)
+        if size > MAX_BOXES:
+            raise SizeError(
+                f"the finite components of {', '.join(f'arms.{self.problem.names[k]}' for k in arms)} have {size:,} "
+                f"combinations beside the intervals; at most {MAX_BOXES:,} are listed. Use fewer values per component."
+            )
+        lo = grid(axes)
+        hi = lo.copy()
+        interval = np.zeros(len(self.parts), dtype=bool)
+        for i, part in enumerate(self.parts):
+            if isinstance(part, Interval) and i in scope:
+                lo[i], hi[i], interval[i] = part.low, part.high, True
+        return Boxes(lo, hi, interval)
+
+    @cached_property
+    def ranges(self) -> Floats:
+        return np.array([self.payable(k)[[0, -1], [0, 1]] for k in range(self.count)])
+
+    @cached_property
+    def _payable(self) -> dict[int, Floats]:
+        return {}
+
+    def payable(self, k: int) -> Floats:
+        if k not in self._payable:
+            boxes = self.boxes(k)
+            lo, hi = self._extremes(k, boxes)
+            order = np.argsort(lo)
+            out: list[list[float]] = []
+            for a, b in zip(lo[order].tolist(), hi[order].tolist(), strict=True):
+                if out and a <= out[-1][1]:
+                    out[-1][1] = max(out[-1][1], b)
+                else:
+                    out.append([a, b])
+            self._payable[k] = np.array(out)
+        return self._payable[k]
+
+    def _extremes(self, k: int, boxes: Boxes) -> tuple[Floats, Floats]:
+        """The least and largest reward on each box, or certain bounds on them."""
+        arm = self.arms[k]
+        place = f"arms.{self.problem.names[k]}"
+        if arm.linear is not None:
+            a, a0 = arm.linear
+            with np.errstate(invalid="ignore"):
+                ends = np.where(a[:, None] == 0, 0.0, a[:, None] * np.stack([boxes.lo, boxes.hi]))
+            lo, hi = ends.min(axis=0).sum(axis=0) + a0, ends.max(axis=0).sum(axis=0) + a0
+        else:
+            minus = parse(f"-({arm.text.strip()})", arm.names)
+            # many combinations: one hull for all of them is certain too, and enough
+            groups = np.array_split(np.arange(boxes.lo.shape[1]), min(boxes.lo.shape[1], 50))
+            options = {"tolerance": 1e-9 * self._rough(arm, boxes), "budget": BUDGET}
+            top = [unconstrained_maximum(arm, boxes.lo[:, g], boxes.hi[:, g], **options)[0] for g in groups]  # type: ignore[arg-type]
+            low = [-unconstrained_maximum(minus, boxes.lo[:, g], boxes.hi[:, g], **options)[0] for g in groups]  # type: ignore[arg-type]
+            lo, hi = np.array(low), np.array(top)
+        if not np.isfinite(hi - lo).all():
+            raise ProblemError(f"{place}: the reward could not be shown to stay finite on the support; shrink it or bound it")
+        return lo, hi
+
+    def _rough(self, arm: Expression, boxes: Boxes) -> float:
+        """The size of an arm's range, from some points; only tolerances hang on it."""
+        rng = np.random.default_rng(0)
+        lo, hi = np.clip(boxes.lo, -1e6, 1e6), np.clip(boxes.hi, -1e6, 1e6)
+        at = rng.integers(lo.shape[1], size=512)
+        values = arm(*(lo[:, at] + rng.random((len(lo), 512)) * (hi - lo)[:, at]))
+        return float(np.ptp(values)) or float(np.max(abs(values))) or 1.0
+
+    def pseudo(self, k: int, rewards: Floats) -> Floats:
+        return self.bounds(k, rewards).upper
+
+    def bounds(self, k: int, rewards: Floats) -> Bound:
+        """As ``pseudo``, with what a feasible point pays beside it: both (K, R)."""
+        unique, back = np.unique(rewards, return_inverse=True)
+        pad = PAD * (self.ranges[k, 1] - self.ranges[k, 0]) + 4 * np.spacing(np.max(abs(unique), initial=0.0))
+        upper, lower = np.empty((2, self.count, len(unique)))
+        for ell in range(self.count):
+            if ell == k:
+                upper[ell] = lower[ell] = unique
+            elif self.arms[ell].linear is not None and self.arms[k].linear is not None:
+                upper[ell], lower[ell] = self._linear(ell, k, unique)
+            else:
+                upper[ell], lower[ell] = self._search(ell, k, unique - pad, unique + pad)
+        return Bound(upper[:, back], lower[:, back])
+
+    def _linear(self, ell: int, k: int, rewards: Floats) -> Bound:
+        target, observed = self.arms[ell].linear, self.arms[k].linear
+        assert target is not None and observed is not None
+        boxes = self.boxes(ell, k)
+        free = boxes.interval
+        upper, lower = np.full((2, len(rewards)), -np.inf)
+        for point in np.unique(boxes.lo[~free], axis=1).T if (~free).any() else np.zeros((1, 0)):
+            c0 = target[1] + float(target[0][~free] @ point)
+            a0 = observed[1] + float(observed[0][~free] @ point)
+            ends = boxes.lo[free, 0], boxes.hi[free, 0]
+            bound = linear_maximum(target[0][free], c0, observed[0][free], a0, *ends, rewards)
+            upper, lower = np.maximum(upper, bound.upper), np.maximum(lower, bound.lower)
+        return Bound(upper, lower)
+
+    def _search(self, ell: int, k: int, lo: Floats, hi: Floats) -> Bound:
+        boxes = self.boxes(ell, k)
+        width = max(float(self.ranges[ell, 1] - self.ranges[ell, 0]), 1e-300)
+        bound = bounded_maximum(
+            self.arms[ell], self.arms[k], lo, hi, boxes.lo, boxes.hi, tolerance=PRECISION * width, budget=BUDGET
+        )
+        # a payable reward that every box lost to rounding: the largest reward of all is a bound that cannot fail
+        return Bound(np.where(np.isneginf(bound.upper), self.ranges[ell, 1], bound.upper), bound.lower)
+
+    def means(self, distribution: Distribution) -> Estimate:
+        if isinstance(distribution, Sample):
+            return Estimate(np.stack([arm(*distribution.points) for arm in self.arms]) @ distribution.weights, 0.0)
+        parts = self._independent(distribution)
+        mu, error = np.zeros(self.count), 0.0
+        for k, arm in enumerate(self.arms):
+            for factor, root in arm.terms():
+                value, miss = self._mean_term(arm, root, parts)
+                mu[k] += factor * value
+                error = max(error, abs(factor) * miss)
+        return Estimate(mu, error)
+
+    def _mean_term(self, arm: Expression, root: int, parts: tuple[Floats | Named, ...]) -> tuple[float, float]:
+        """The expectation of one term: a sum or an integral when it reads one component, else by quasi-Monte Carlo."""
+        scope = sorted(arm.scope(root))
+        variables = [np.zeros(1)] * len(self.parts)
+        if len(scope) <= 1:
+            part = parts[scope[0]] if scope else np.ones(1)
+            if isinstance(part, Named):
+                law, at = part, scope[0]
+
+                def along(u: Floats) -> Floats:
+                    return np.broadcast_to(
+                        arm.run(root, [law.quantile(u) if i == at else v for i, v in enumerate(variables)]), u.shape
+                    )[None]
+
+                value, error = integrate(along, np.empty(0), tolerance=1e-11)
+                return float(value[0]), error
+            if scope:
+                variables[scope[0]] = np.array(self.parts[scope[0]])
+            return float(np.broadcast_to(arm.run(root, variables), part.shape) @ part), 0.0
+        means = [float(np.mean(arm.run(root, list(x)))) for x in self._draw(parts)]
+        return float(np.mean(means)), 3 * float(np.std(means, ddof=1)) / math.sqrt(len(means))
+
+    def phi(self, k: int, distribution: Distribution) -> Estimate:
+        if isinstance(distribution, Sample):
+            return Estimate(self.pseudo(k, self.arms[k](*distribution.points)) @ distribution.weights, 0.0)
+        draws = [self.arms[k](*x) for x in self._draw(self._independent(distribution))]
+        exact = [ell == k or (a.linear is not None and self.arms[k].linear is not None) for ell, a in enumerate(self.arms)]
+        mu, miss = self.means(distribution)
+        out, error = np.empty(self.count), miss
+        for ell in range(self.count):
+            if ell == k:
+                out[ell] = mu[k]
+                continue
+            if exact[ell]:
+                means = [float(np.mean(self._linear(ell, k, r).upper)) for r in draws]
+                out[ell], slack = float(np.mean(means)), 0.0
+            else:
+                means, slack = self._binned(ell, k, draws)
+                out[ell] = float(np.mean(means))
+            error = max(error, slack + 3 * float(np.std(means, ddof=1)) / math.sqrt(len(means)))
+        return Estimate(out, error)
+
+    def _binned(self, ell: int, k: int, draws: list[Floats]) -> tuple[list[float], float]:
+        """Expectations through a table of s on bins of rewards, each entry the most over its bin: errs upward.
+
+        The second number is by how much, from the table's own steps.
+        """
+        edges = np.unique(np.quantile(np.concatenate(draws), np.linspace(0, 1, BINS + 1)))
+        edges = np.append(edges, edges[-1]) if len(edges) == 1 else edges
+        top = self._search(ell, k, edges[:-1], edges[1:]).upper
+        middle = (edges[:-1] + edges[1:]) / 2
+        inside = np.minimum(self._search(ell, k, middle, middle).upper, top)
+        at = [np.clip(np.searchsorted(edges, r, side="right") - 1, 0, len(top) - 1) for r in draws]
+        slack = float(np.mean([np.mean((top - inside)[i]) for i in at]))
+        return [float(np.mean(top[i])) for i in at], slack
+
+    def _draw(self, parts: tuple[Floats | Named, ...]) -> list[Floats]:
+        """Scrambled Sobol points of the latent vector, each (d, DRAWS); the scatter between them estimates the error."""
+        from scipy.stats import qmc
+
+        out = []
+        for seed in range(SCRAMBLES):
+            u = qmc.Sobol(len(parts), rng=np.random.default_rng(seed)).random(DRAWS).T
+            rows = []
+            for part, values, v in zip(parts, self.parts, u, strict=True):
+                if isinstance(part, Named):
+                    rows.append(part.quantile(v))
+                else:
+                    at = np.minimum(np.searchsorted(np.cumsum(part), v, side="right"), len(part) - 1)
+                    rows.append(np.array(values)[at])
+            out.append(np.stack(rows))
+        return out
+
+    def _independent(self, distribution: Distribution) -> tuple[Floats | Named, ...]:
+        assert isinstance(distribution, Independent)
+        return distribution.parts
+
+    def invertible(self) -> list[bool]:
+        """One number reveals one interval component at most, and only where nothing else is hidden."""
+        return [False] * self.count

@@ -1,0 +1,137 @@
+"""Figures as PNG or SVG files, with matplotlib."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headwater.report.analysis_data import AnalysisFigure
+from headwater.report.style import colour, verdict
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def draw_analysis(data: AnalysisFigure) -> Figure:
+    """Reward functions over X, with the distribution beneath them, beside the pseudo-gaps."""
+    from matplotlib.figure import Figure
+
+    gaps = data.pseudo_gaps is not None
+    figure = Figure(figsize=(10 if gaps else 6.5, 4.4), layout="constrained", dpi=120)
+    axes: Any = figure.subplots(1, 2 if gaps else 1, squeeze=False, width_ratios=[1.7, 1.0] if gaps else None)[0]
+    {"lines": _lines, "points": _points, "heat": _heat, "ranges": _ranges}[data.style](figure, axes[0], data)
+    if gaps:
+        _pseudo_gaps(axes[1], data)
+    shown = f"{data.title}  ({data.hidden} more arms not shown)" if data.hidden else data.title
+    figure.suptitle(_plain(shown), fontsize=12, fontweight="bold")
+    return figure
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure; the suffix says which format."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+
+
+def _plain(text: str) -> str:
+    """matplotlib reads $ as mathematics; a name is not."""
+    return text.replace("$", r"\$")
+
+
+def _finish(axis: Axes, data: AnalysisFigure) -> None:
+    axis.set_xlabel(f"latent value {data.x_name}")
+    axis.set_ylabel("reward")
+    axis.spines[["top", "right"]].set_visible(False)
+    columns = 3 if len(data.arms) <= 6 else 4
+    axis.legend(frameon=False, fontsize=9, loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, borderpad=0.2)
+
+
+def _weight(axis: Axes, data: AnalysisFigure, bars: bool) -> None:
+    """The distribution of X in the lower quarter, on a scale of its own."""
+    if data.weight is None:
+        return
+    other: Any = axis.twinx()
+    if bars:
+        other.bar(data.x, data.weight, width=0.7, color="#BBBBBB", alpha=0.5, zorder=0)
+    else:
+        other.fill_between(data.x, data.weight, color="#BBBBBB", alpha=0.5, linewidth=0, zorder=0)
+    top = max(float(np.max(data.weight)), 1e-300)
+    other.set_ylim(0, top * 3.2)
+    other.set_ylabel("probability of X" if bars else "density of X", color="#888888", fontsize=9)
+    other.tick_params(axis="y", colors="#888888", labelsize=8)
+    other.spines[["top"]].set_visible(False)
+    other.set_yticks([0, top], ["0", f"{top:.3g}"])
+    axis.set_zorder(other.get_zorder() + 1)
+    axis.patch.set_visible(False)
+
+
+def _label(data: AnalysisFigure, k: int) -> str:
+    mean = "" if data.means is None else f"  (mean {data.means[k]:.3g})"
+    return _plain(f"{data.arms[k]}{mean}")
+
+
+def _lines(figure: Figure, axis: Axes, data: AnalysisFigure) -> None:
+    _weight(axis, data, bars=False)
+    for k, curve in enumerate(data.curves):
+        # a jump is not a slope: break the line there
+        steps = abs(np.diff(curve, append=curve[-1:]))
+        torn = np.where(steps > 0.2 * max(float(np.ptp(data.curves)), 1e-300), np.nan, curve)
+        axis.plot(data.x, torn, color=colour(k), linewidth=2.2, label=_label(data, k))
+    _finish(axis, data)
+
+
+def _points(figure: Figure, axis: Axes, data: AnalysisFigure) -> None:
+    _weight(axis, data, bars=True)
+    markers = "osD^vP*X<>hd"
+    for k, curve in enumerate(data.curves):
+        shift = (k - (len(data.curves) - 1) / 2) * min(0.12, 0.6 / len(data.curves))
+        axis.plot(data.x + shift, curve, color=colour(k), linewidth=1, linestyle=":", alpha=0.7)
+        axis.plot(data.x + shift, curve, markers[k % len(markers)], color=colour(k), markersize=8, label=_label(data, k))
+    long = max(map(len, data.labels)) > 5
+    tilt: dict[str, Any] = {"rotation": 35, "ha": "right"} if long and len(data.labels) > 5 else {}
+    axis.set_xticks(data.x, [_plain(label) for label in data.labels], **tilt)
+    _finish(axis, data)
+
+
+def _heat(figure: Figure, axis: Axes, data: AnalysisFigure) -> None:
+    image = axis.imshow(data.curves, aspect="auto", cmap="viridis", interpolation="nearest")
+    axis.set_yticks(range(len(data.arms)), [_plain(arm) for arm in data.arms])
+    axis.set_xticks(np.linspace(0, len(data.labels) - 1, 5).astype(int))
+    axis.set_xticklabels([_plain(data.labels[i]) for i in np.linspace(0, len(data.labels) - 1, 5).astype(int)])
+    axis.set_xlabel(f"latent value {data.x_name}")
+    figure.colorbar(image, ax=axis, label="reward", shrink=0.85)
+
+
+def _ranges(figure: Figure, axis: Axes, data: AnalysisFigure) -> None:
+    for k, (low, high) in enumerate(data.curves):
+        axis.plot([low, high], [k, k], color=colour(k), linewidth=6, solid_capstyle="butt", alpha=0.6)
+        if data.means is not None:
+            axis.plot(data.means[k], k, "o", color=colour(k), markersize=9, label=_label(data, k))
+    axis.set_yticks(range(len(data.arms)), [_plain(arm) for arm in data.arms])
+    axis.invert_yaxis()
+    axis.set_xlabel("reward: from the least to the largest" + ("" if data.means is None else ", with the mean"))
+    axis.spines[["top", "right"]].set_visible(False)
+
+
+def _pseudo_gaps(axis: Axes, data: AnalysisFigure) -> None:
+    assert data.pseudo_gaps is not None
+    reach = max(float(np.max(abs(data.pseudo_gaps))), 1e-12)
+    words = [verdict(gap, k == data.best) for k, gap in enumerate(data.pseudo_gaps.tolist())]
+    for k, gap in enumerate(data.pseudo_gaps.tolist()):
+        axis.barh(k, gap, color=words[k][1], height=0.55)
+        if k != data.best:
+            side = 1 if gap > 0 else -1
+            axis.text(gap + side * 0.04 * reach, k, f"{gap:+.3g}", va="center", ha="left" if side > 0 else "right", fontsize=9)
+    axis.axvline(0, color="#333333", linewidth=1)
+    low, high = min(float(np.min(data.pseudo_gaps)), 0.0), max(float(np.max(data.pseudo_gaps)), 0.0)
+    axis.set_xlim(low - (0.4 if low < 0 else 0.1) * reach, high + (0.4 if high > 0 else 0.1) * reach)
+    axis.set_yticks(range(len(data.arms)), [_plain(f"{arm}\n{word}") for arm, (word, _) in zip(data.arms, words, strict=True)])
+    for tick, (_, shade) in zip(axis.get_yticklabels(), words, strict=True):
+        tick.set_color(shade)
+    axis.tick_params(axis="y", length=0)
+    axis.invert_yaxis()
+    axis.set_xlabel("pseudo-gap to the best arm\n(above 0: ruled out by the best arm's rewards alone)")
+    axis.spines[["top", "right", "left"]].set_visible(False)

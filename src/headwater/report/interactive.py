@@ -1,0 +1,97 @@
+"""The same figures as pages one can point at, with plotly; its script travels inside the page, so it works offline."""
+
+from __future__ import annotations
+
+import html
+from pathlib import Path
+from typing import Any
+
+from headwater.report.analysis_data import AnalysisFigure
+from headwater.report.style import colour, verdict
+
+
+def analysis_page(data: AnalysisFigure, path: Path) -> None:
+    """Write one self-contained HTML page."""
+    body = plotly_analysis(data).to_html(full_html=False, include_plotlyjs=True, config={"displaylogo": False})
+    title = html.escape(data.title)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(
+        f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
+        f"<title>{title}</title><style>body{{font-family:system-ui,sans-serif;margin:1.5rem;max-width:75rem}}</style>"
+        f"<h1>{title}</h1><p>{html.escape(data.advice)}</p>{body}</html>",
+        encoding="utf-8",
+    )
+
+
+def plotly_analysis(data: AnalysisFigure) -> Any:
+    """Reward functions with the distribution, beside the pseudo-gaps."""
+    from plotly.subplots import make_subplots
+
+    gaps = data.pseudo_gaps is not None
+    figure = make_subplots(
+        rows=1,
+        cols=2 if gaps else 1,
+        column_widths=[0.63, 0.37] if gaps else None,
+        specs=[[{"secondary_y": True}, {}]] if gaps else [[{"secondary_y": True}]],
+        horizontal_spacing=0.16,
+    )
+    _rewards(figure, data)
+    if gaps:
+        _pseudo_gaps(figure, data)
+    figure.update_layout(template="plotly_white", height=460, legend={"orientation": "h", "y": -0.2}, margin={"t": 30})
+    return figure
+
+
+def _escaped(names: tuple[str, ...]) -> list[str]:
+    """plotly reads a little HTML in labels; a name is text."""
+    return [html.escape(name) for name in names]
+
+
+def _rewards(figure: Any, data: AnalysisFigure) -> None:
+    import plotly.graph_objects as go
+
+    arms = _escaped(data.arms)
+    if data.style == "heat":
+        figure.add_trace(go.Heatmap(z=data.curves, x=_escaped(data.labels), y=arms, colorscale="Viridis"), row=1, col=1)
+        return
+    if data.style == "ranges":
+        for k, (low, high) in enumerate(data.curves.tolist()):
+            line = {"width": 9, "color": colour(k)}
+            figure.add_trace(go.Scatter(x=[low, high], y=[arms[k]] * 2, mode="lines", line=line, name=arms[k]), row=1, col=1)
+        figure.update_xaxes(title="reward: from the least to the largest", row=1, col=1)
+        return
+    x = data.x if data.style == "lines" else _escaped(data.labels)
+    if data.weight is not None:
+        shade = (
+            go.Scatter(x=x, y=data.weight, fill="tozeroy", mode="none", name="density of X", fillcolor="rgba(150,150,150,.35)")
+            if data.style == "lines"
+            else go.Bar(x=x, y=data.weight, name="probability of X", marker_color="rgba(150,150,150,.35)")
+        )
+        figure.add_trace(shade, row=1, col=1, secondary_y=True)
+        top = float(data.weight.max()) * 3.2
+        figure.update_yaxes(range=[0, top], showgrid=False, title="probability", row=1, col=1, secondary_y=True)
+    mode = "lines" if data.style == "lines" else "lines+markers"
+    for k, curve in enumerate(data.curves):
+        line = {"color": colour(k), "width": 3 if data.style == "lines" else 1}
+        marker = {"size": 10}
+        figure.add_trace(go.Scatter(x=x, y=curve, mode=mode, name=arms[k], line=line, marker=marker), row=1, col=1)
+    figure.update_xaxes(title=f"latent value {html.escape(data.x_name)}", row=1, col=1)
+    figure.update_yaxes(title="reward", row=1, col=1, secondary_y=False)
+
+
+def _pseudo_gaps(figure: Any, data: AnalysisFigure) -> None:
+    import plotly.graph_objects as go
+
+    assert data.pseudo_gaps is not None
+    words = [verdict(gap, k == data.best) for k, gap in enumerate(data.pseudo_gaps.tolist())]
+    bars = go.Bar(
+        x=data.pseudo_gaps,
+        y=_escaped(data.arms),
+        orientation="h",
+        marker_color=[shade for _, shade in words],
+        text=[word for word, _ in words],
+        showlegend=False,
+    )
+    figure.add_trace(bars, row=1, col=2)
+    figure.update_xaxes(title="pseudo-gap to the best arm (above 0: ruled out)", row=1, col=2)
+    figure.update_yaxes(autorange="reversed", row=1, col=2)

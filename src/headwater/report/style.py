@@ -1,0 +1,20 @@
+"""Colours and words that every figure shares."""
+
+from __future__ import annotations
+
+# Okabe and Ito's palette, which colour-blind readers can tell apart
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6D00", "#7A5195", "#444444", "#A65628")
+COMPETITIVE = "#C05000"
+NON_COMPETITIVE = "#007A5A"
+BEST = "#555555"
+
+
+def colour(k: int) -> str:
+    return PALETTE[k % len(PALETTE)]
+
+
+def verdict(pseudo_gap: float, is_best: bool) -> tuple[str, str]:
+    """The word for an arm, and its colour."""
+    if is_best:
+        return "best", BEST
+    return ("non-competitive", NON_COMPETITIVE) if pseudo_gap > 0 else ("competitive", COMPETITIVE)

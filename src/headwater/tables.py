@@ -1,0 +1,104 @@
+"""Results as tables in a terminal, with rich. Names from a file are text, never markup."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from headwater.analysis import Analysis
+from headwater.arrays import Floats
+from headwater.problem import Problem
+
+if TYPE_CHECKING:
+    from headwater.paper import Panel
+
+MOST = 40
+
+
+def _console() -> Console:
+    return Console(highlight=False, emoji=False)
+
+
+def print_analysis(problem: Problem, analysis: Analysis) -> None:
+    """One row per arm, then a sentence of advice."""
+    console = _console()
+    table = Table(
+        title=Text(f"{problem.name or 'Problem'}: {len(analysis.arms)} arms, {problem.latent.kind} X"),
+        title_justify="left",
+    )
+    for heading in ("arm", "mean", "gap", "pseudo-gap", "verdict", "reveals X"):
+        table.add_column(heading, justify="left" if heading in ("arm", "verdict", "reveals X") else "right")
+    for k in _rows(analysis):
+        table.add_row(*_row(analysis, k))
+    console.print(table)
+    if len(analysis.arms) > MOST:
+        console.print(f"… {len(analysis.arms) - MOST} more arms; --json has them all.")
+    console.print(Text(f"B = {analysis.reward_range:.6g} (the widest arm's reward range; it scales exploration)", style="dim"))
+    if analysis.error:
+        console.print(Text(f"Numerical error of means and pseudo-gaps: at most about {analysis.error:.1g}", style="dim"))
+    console.print(Text(analysis.advice, style="bold"))
+
+
+def _rows(analysis: Analysis) -> list[int]:
+    order = np.arange(len(analysis.arms)) if analysis.mu is None else np.argsort(-analysis.mu, kind="stable")
+    return order[:MOST].tolist() if len(analysis.arms) > MOST else list(range(len(analysis.arms)))
+
+
+def _row(analysis: Analysis, k: int) -> list[Text]:
+    reveals = "yes" if analysis.arms[k] in analysis.invertible else ""
+    cells = [analysis.arms[k], "–", "–", "–", "", reveals]
+    style = ""
+    if analysis.mu is not None and analysis.gap is not None and analysis.pseudo_gap is not None:
+        cells[1], cells[2] = f"{analysis.mu[k]:.4f}", f"{analysis.gap[k]:.4f}"
+        if k == analysis.k_star:
+            cells[4], style = ("best" if analysis.unique else "best (tied)"), "bold"
+        else:
+            cells[3] = f"{analysis.pseudo_gap[k]:+.4f}"
+            cells[4] = "competitive" if analysis.arms[k] in analysis.competitive else "non-competitive"
+            style = "yellow" if cells[4] == "competitive" else "green"
+    elif analysis.dominance is not None:
+        never = analysis.dominance.never.get(k)
+        if k in analysis.dominance.always:
+            cells[4] = "always best"
+        elif never is not None:
+            cells[4] = "never best: beaten by " + " + ".join(f"{w:.2g} {analysis.arms[a]}" for a, w in never.items())
+        else:
+            cells[4] = "undecided" if k in analysis.dominance.undecided else "can be best"
+    return [Text(cell, style=style if i in (0, 4) else "") for i, cell in enumerate(cells)]
+
+
+def print_pseudo(problem: Problem, k: int, reward: float, upper: Floats, lower: Floats) -> None:
+    """The most each arm could have paid."""
+    table = Table(title=Text(f"When {problem.names[k]} pays {reward:g}, at most"), title_justify="left")
+    table.add_column("arm")
+    table.add_column("would have paid", justify="right")
+    for name, value in zip(problem.names, upper.tolist(), strict=True):
+        table.add_row(Text(name), f"{value:.10g}")
+    console = _console()
+    console.print(table)
+    slack = float(np.max(upper - lower))
+    if slack > 1e-6 * max(float(np.max(abs(upper))), 1e-300):
+        console.print(
+            Text(
+                f"These are upper bounds; the search stopped within {slack:.2g} of a value that is attained.",
+                style="dim",
+            )
+        )
+
+
+def print_panels(panels: Sequence[Panel]) -> None:
+    """What the paper says of each of its cases, and what comes out."""
+    table = Table(title=Text("The paper's problems"), title_justify="left")
+    for heading in ("case", "the paper says", "computed", "agrees"):
+        table.add_column(heading)
+    for panel in panels:
+        for n, check in enumerate(panel.checks):
+            mark = Text("yes", style="green") if check.agrees else Text("no", style="bold yellow")
+            table.add_row(Text(panel.case.title if n == 0 else ""), Text(check.claim), Text(check.computed), mark)
+        table.add_section()
+    _console().print(table)
