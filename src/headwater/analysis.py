@@ -55,7 +55,8 @@ class Analysis:
     def _split(self, wanted: bool) -> list[str]:
         if self.pseudo_gap is None:
             return []
-        edge = EDGE * self.reward_range + (self.error or 0.0)
+        assert self.mu is not None
+        edge = _edge(self.mu, self.reward_range, self.error or 0.0)
         return [name for ell, name in enumerate(self.arms) if ell != self.k_star and (self.pseudo_gap[ell] <= edge) == wanted]
 
     @property
@@ -114,8 +115,13 @@ class Analysis:
         return dict(zip(self.arms, values.tolist(), strict=True))
 
 
+def _edge(mu: Floats, reward_range: float, error: float) -> float:
+    """Differences of means up to this are none: see ``EDGE``; a large mean also carries its own rounding."""
+    return EDGE * reward_range + error + 16 * float(np.spacing(np.max(abs(mu))))
+
+
 def _all(others: int) -> str:
-    return "The other arm is" if others == 1 else f"All {others} other arms are"
+    return {1: "The other arm is", 2: "Both other arms are"}.get(others, f"All {others} other arms are")
 
 
 def _advice_without(analysis: Analysis) -> str:
@@ -169,7 +175,7 @@ def _under(problem: Problem, model: Model, law: Distribution, reveal: tuple[str,
         phi[k, i] = mu[k]
         error = max(error, miss)
     pseudo_gap = mu[k_star] - phi[:, observed.index(k_star)]
-    ties = np.sum(gap <= EDGE * model.reward_range + error)
+    ties = np.sum(gap <= _edge(mu, model.reward_range, error))
     return Analysis(
         problem.names,
         model.reward_range,
@@ -182,5 +188,4 @@ def _under(problem: Problem, model: Model, law: Distribution, reveal: tuple[str,
         observed=observed,
         pseudo_gap=pseudo_gap,
         error=error,
-        dominance=dominance(problem) if full else None,
     )

@@ -60,9 +60,7 @@ def analyze(
     plot: Annotated[
         Path | None, typer.Option(help="Draw reward functions and pseudo-gaps to this .png, .svg or .html file.")
     ] = None,
-    full: Annotated[
-        bool, typer.Option("--full", help="Also φ for every observed arm, and what holds for every distribution.")
-    ] = False,
+    full: Annotated[bool, typer.Option("--full", help="Compute φ for every observed arm, not only for the best.")] = False,
 ) -> None:
     """Means, gaps, pseudo-gaps and which arms are competitive; without a distribution, what holds for every one."""
     from headwater.analysis import analyze as run

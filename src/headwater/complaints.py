@@ -53,9 +53,21 @@ def shown(value: Any) -> str:
     return text if len(text) <= 60 else text[:59] + "…"
 
 
+def is_list(value: Any) -> bool:
+    """Whether this is a list as a file could hold it: a sequence or an array, neither text nor a lone number."""
+    if isinstance(value, np.ndarray):
+        return value.ndim > 0
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray))
+
+
+def is_number(value: Any) -> bool:
+    """Whether this is a real number as a file could hold it. Booleans and numeric strings are not."""
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+
+
 def number(place: str, value: Any, found: Complaints, expected: str = "a finite number") -> float | None:
-    """``value`` as a float, or a complaint. Booleans and numeric strings are not numbers here."""
-    if isinstance(value, (int, float, np.number)) and not isinstance(value, bool):
+    """``value`` as a float, or a complaint."""
+    if is_number(value):
         try:
             result = float(value)
         except OverflowError:
@@ -73,9 +85,11 @@ def numbers(place: str, values: Any, found: Complaints, *, count: int | None = N
     """
     if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "iuf":
         out = values.astype(float)
-        for i in np.flatnonzero(~np.isfinite(out))[:MAX_SHOWN]:
+        bad = ~np.isfinite(out)
+        for i in np.flatnonzero(bad)[: MAX_SHOWN + 1]:
             found.add(f"{place}[{i}]", float(values[i]), "a finite number")
-    elif isinstance(values, str) or not isinstance(values, (Sequence, np.ndarray)):
+        out[bad] = 0.0
+    elif not is_list(values):
         found.add(place, values, f"a list of {of}")
         return np.zeros(count or 0)
     else:
@@ -92,7 +106,7 @@ def table(place: str, values: Any, shape: tuple[int, ...], found: Complaints, *,
         return numbers(place, values, found, count=shape[0] if shape else None, of=of)
     if isinstance(values, np.ndarray) and values.shape == shape and values.dtype.kind in "iuf":
         return numbers(place, values.ravel(), found)
-    if isinstance(values, str) or not isinstance(values, (Sequence, np.ndarray)):
+    if not is_list(values):
         found.add(place, values, f"nested lists of {of}, {' × '.join(map(str, shape))}")
         return np.zeros(math.prod(shape))
     if len(values) != shape[0]:
@@ -103,10 +117,31 @@ def table(place: str, values: Any, shape: tuple[int, ...], found: Complaints, *,
 
 def probabilities(place: str, p: Floats, found: Complaints) -> Floats:
     """Complain about negative entries and a sum that is off by more than 1e-9; else return ``p`` scaled to sum to one."""
-    for i in np.flatnonzero(p < 0)[:MAX_SHOWN]:
+    for i in np.flatnonzero(p < 0)[: MAX_SHOWN + 1]:
         found.add(f"{place}[{i}]", float(p[i]), "a probability, 0 or more")
-    total = math.fsum(p)
+    total = total_of(p)
     if abs(total - 1) > 1e-9:
         found.say(f"{place}: the probabilities sum to {total:.12g}; expected 1 (within 1e-9)")
         return p
-    return p / total
+    return normalised(p)
+
+
+def normalised(weights: Floats) -> Floats:
+    """``weights`` (0 or more, not all 0) scaled to sum to one. What does so already stays exactly as it is.
+
+    >>> normalised(np.array([1.0, 3.0]))
+    array([0.25, 0.75])
+    """
+    total = total_of(weights)
+    if math.isinf(total):
+        weights, total = weights / np.max(weights), total_of(weights / np.max(weights))
+    # a scaled vector sums to one but for two roundings; scaling it again would give a written problem another identity
+    return weights if abs(total - 1) <= 4e-16 else weights / total
+
+
+def total_of(p: Floats) -> float:
+    """The sum, rounded once; infinite when it overflows."""
+    try:
+        return math.fsum(p)
+    except OverflowError:
+        return math.inf

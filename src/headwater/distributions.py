@@ -7,7 +7,7 @@ Each kind can draw by inversion: ``quantile`` maps uniform numbers to values of 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from headwater.arrays import Floats
-from headwater.complaints import Complaints, number, numbers, probabilities, table
+from headwater.complaints import Complaints, is_list, normalised, number, numbers, probabilities, table
 from headwater.latent import Continuous, Discrete, Interval, Latent, Vector, listed
 
 LAWS = (
@@ -155,7 +155,7 @@ def as_distribution(latent: Latent, given: Any, found: Complaints, place: str = 
         return given
     if isinstance(latent, Discrete):
         result: Distribution | None = _on_values(latent, given, found, place)
-    elif isinstance(given, Mapping) and "sample" in given:
+    elif isinstance(given, Mapping) and "sample" in given and "sample" not in latent.names:
         result = _sample(latent, given, found, place)
     elif isinstance(latent, Continuous):
         result = _named(given, *latent.support, found, place)
@@ -166,13 +166,28 @@ def as_distribution(latent: Latent, given: Any, found: Complaints, place: str = 
 
 def _on_values(latent: Discrete, given: Any, found: Complaints, place: str) -> Finite:
     if isinstance(given, Mapping):
+        by_value = {_value(key, latent): p for key, p in given.items()}
+        known = set(latent.values)
         for key in given:
-            if str(key) not in {str(v) for v in latent.values}:
-                found.add(place, key, "only values of X: " + ", ".join(map(str, latent.values[:20])))
-        by_label = {str(k): v for k, v in given.items()}
-        given = [by_label.get(str(v), 0.0) for v in latent.values]
-    p = numbers(place, given, found, count=latent.size, of="probabilities")
-    return Finite(probabilities(place, p, found) if p.any() else p)
+            if _value(key, latent) not in known:
+                found.add(place, key, "only values of X: " + ", ".join(map(latent.label, range(min(latent.size, 20)))))
+        given = [by_value.get(v, 0.0) for v in latent.values]
+    return Finite(_probabilities(place, given, (latent.size,), found))
+
+
+def _value(key: Any, latent: Discrete) -> Any:
+    """A key of a table as a value of X: 1, 1.0 and, from a file, "1" all name the number one."""
+    try:
+        return float(key) if latent.numeric else str(key)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _probabilities(place: str, given: Any, shape: tuple[int, ...], found: Complaints) -> Floats:
+    """Probabilities of the given shape, flat. The sum is worth a complaint only where every entry could be read."""
+    before = len(found.lines)
+    p = table(place, given, shape, found, of="probabilities")
+    return probabilities(place, p, found) if len(found.lines) == before else p
 
 
 def _on_vector(latent: Vector, given: Any, found: Complaints, place: str) -> Distribution | None:
@@ -180,8 +195,7 @@ def _on_vector(latent: Vector, given: Any, found: Complaints, place: str) -> Dis
         if not listed(latent):
             found.add(place, given, "one entry per component ({x1 = …, x2 = …}), or {sample = …}")
             return None
-        p = table(place, given, latent.shape, found, of="probabilities")
-        return Finite(probabilities(place, p, found) if p.any() else p)
+        return Finite(_probabilities(place, given, latent.shape, found))
     for key in given:
         if key not in latent.names:
             found.add(place, key, "only components: " + ", ".join(latent.names))
@@ -194,16 +208,16 @@ def _on_vector(latent: Vector, given: Any, found: Complaints, place: str) -> Dis
             law = _named(given.get(name), part.low, part.high, found, here)
             parts += [law] if law is not None else []
         else:
-            p = numbers(here, given[name], found, count=len(part), of="probabilities")
-            parts.append(probabilities(here, p, found) if p.any() else p)
+            parts.append(_probabilities(here, given[name], (len(part),), found))
     return Independent(tuple(parts)) if len(parts) == len(latent.parts) else None
 
 
 def _sample(latent: Continuous | Vector, given: Mapping[str, Any], found: Complaints, place: str) -> Sample | None:
-    for key in set(given) - {"sample", "weights"}:
-        found.add(place, key, "only sample and weights")
+    for key in given:
+        if key not in ("sample", "weights"):
+            found.add(place, key, "only sample and weights")
     rows, d = given["sample"], len(latent.names)
-    if isinstance(rows, str) or not isinstance(rows, (Sequence, np.ndarray)) or len(rows) == 0:
+    if not is_list(rows) or len(rows) == 0:
         found.add(f"{place}.sample", rows, "a list of values of X")
         return None
     shape = (len(rows),) if isinstance(latent, Continuous) else (len(rows), d)
@@ -217,7 +231,7 @@ def _sample(latent: Continuous | Vector, given: Mapping[str, Any], found: Compla
     if len(found.lines) > before:
         return None
     _inside(latent, points, found, f"{place}.sample")
-    return Sample(points, weights / math.fsum(weights))
+    return Sample(points, normalised(weights))
 
 
 def _inside(latent: Continuous | Vector, points: Floats, found: Complaints, place: str) -> None:
@@ -238,6 +252,8 @@ def _named(given: Any, low: float, high: float, found: Complaints, place: str) -
         shapes = [s.strip() for s in (given.dist.shapes or "").split(",") if s.strip()]
         given = {
             "name": given.dist.name,
+            "loc": 0.0,
+            "scale": 1.0,
             **dict(zip([*shapes, "loc", "scale"], given.args, strict=False)),
             **given.kwds,
         }
@@ -254,6 +270,8 @@ def _named(given: Any, low: float, high: float, found: Complaints, place: str) -
     for key, value in given.items():
         if key != "name":
             known = PARAMETERS.get(str(key), str(key)) if name == "norm" else str(key)
+            if known in parameters:
+                found.say(f"{place}.{key}: another name of {known}, which is given as well; expected one of them")
             parameters[known] = number(f"{place}.{key}", value, found) or 0.0
     if name == "uniform" and not parameters:
         if math.isinf(high - low):
@@ -270,10 +288,13 @@ def _check_law(named: Named, found: Complaints, place: str) -> Named | None:
     shapes = [s.strip() for s in (law.shapes or "").split(",") if s.strip()]
     given = dict(named.parameters)
     before = len(found.lines)
-    for key in set(given) - {*shapes, "loc", "scale"}:
-        found.add(place, key, f"{named.name}'s parameters: {', '.join([*shapes, 'loc', 'scale'])}")
-    for key in set(shapes) - set(given):
-        found.say(f"{place}.{key}: missing; expected a number ({named.name} takes {', '.join(shapes)})")
+    known = [*shapes, "loc", "scale"]
+    for key in given:
+        if key not in known:
+            found.add(place, key, f"{named.name}'s parameters: {', '.join(known)}")
+    for key in shapes:
+        if key not in given:
+            found.say(f"{place}.{key}: missing; expected a number ({named.name} takes {', '.join(shapes)})")
     if len(found.lines) > before:
         return None
     with np.errstate(all="ignore"):

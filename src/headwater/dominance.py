@@ -15,10 +15,11 @@ import numpy as np
 from headwater.arrays import Floats
 from headwater.errors import ExpressionError, HeadwaterError
 from headwater.expressions import parse
-from headwater.latent import Continuous, Interval, Latent, Vector, listed
+from headwater.latent import Continuous, Interval, Latent, Vector
 from headwater.problem import Formula, Problem, probes
 from headwater.pseudo import model_of
 from headwater.pseudo.box import unconstrained_maximum
+from headwater.pseudo.finite import FiniteModel
 from headwater.pseudo.scalar import ScalarModel
 
 EDGE = 1e-9
@@ -38,7 +39,7 @@ class Dominance(NamedTuple):
 
 def dominance(problem: Problem) -> Dominance:
     """Which arms are best for every distribution, and which for none. O(K J) plus a programme for each doubtful arm."""
-    exact = listed(problem.latent)
+    exact = isinstance(model_of(problem), FiniteModel)
     g = problem.rewards if exact else _sampled(problem)
     edge = EDGE * max(float(np.max(abs(g))), 1e-300)
     top = g.max(axis=0)
@@ -84,11 +85,12 @@ def _beating_mixture(g: Floats, ell: int, edge: float) -> dict[int, float] | Non
     result = linprog(np.append(np.zeros(j), -1.0), A_ub=matrix, b_ub=np.zeros(k), A_eq=total, b_eq=[1.0], bounds=bounds)
     if result.status != 0 or result.fun is None or result.fun <= edge:
         return None
-    weights = np.maximum(-result.ineqlin.marginals, 0.0)
+    weights = np.asarray(-result.ineqlin.marginals)
+    weights = np.where(weights > 1e-9, weights, 0.0)
     weights /= weights.sum()
     if not np.all(weights @ g[others] > g[ell]):
         return None
-    return {int(others[i]): float(weights[i]) for i in np.flatnonzero(weights > 1e-9)}
+    return {int(others[i]): float(weights[i]) for i in np.flatnonzero(weights)}
 
 
 def _always(problem: Problem, ell: int, edge: float) -> bool:

@@ -6,7 +6,8 @@ takes there, and one per variable that contains every slope. The slopes obey the
 ``floor``) gives the slope [-inf, inf]. So "every slope is >= 0" proves that the expression rises, jumps included.
 
 Where a value may not exist (the log of a number that may be negative, a division by what may be zero), ``defined`` is
-false and the bounds there mean nothing; nothing is ever NaN.
+false; the bounds then hold for the values that do exist. Nothing is ever NaN. Where every variable that a comparison or
+``floor`` reads is a single number, it is decided as the arrays would decide it.
 """
 
 from __future__ import annotations
@@ -55,16 +56,20 @@ def enclose(expression: Expression, lo: Floats, hi: Floats) -> Enclosure:
     values: list[Interval] = []
     slopes: list[_Slope] = []
     defined: list[Bools] = []
+    jumps = _Jumps(expression, lo, hi)
     with np.errstate(all="ignore"):
-        for op in expression.tape:
+        for i, op in enumerate(expression.tape):
             if op.code == "const":
                 full = np.full(n, op.value)
                 value, slope = Interval(full, full), None
             elif op.code == "var":
-                i = int(op.value)
+                variable = int(op.value)
                 unit = np.zeros((d, n))
-                unit[i] = 1.0
-                value, slope = Interval(lo[i], hi[i]), Interval(unit, unit)
+                unit[variable] = 1.0
+                value, slope = Interval(lo[variable], hi[variable]), Interval(unit, unit)
+            elif op.code == "floor" or op.code in COMPARISONS:
+                value = jumps.decide(i, _steps(op.code, [values[j] for j in op.args]))
+                slope = _jump(value.lo != value.hi, None, (d, n))
             else:
                 value, slope = _apply(op, [values[j] for j in op.args], [slopes[j] for j in op.args], (d, n))
             defined.append(_defined(op, [values[j] for j in op.args], [defined[j] for j in op.args], n))
@@ -74,6 +79,27 @@ def enclose(expression: Expression, lo: Floats, hi: Floats) -> Enclosure:
     zero = np.zeros((d, n))
     dlo, dhi = slope or (zero, zero)
     return Enclosure(value.lo, value.hi, dlo, dhi, defined[-1])
+
+
+class _Jumps:
+    """Decides comparisons and floors on boxes that are a single point as far as they can see."""
+
+    def __init__(self, expression: Expression, lo: Floats, hi: Floats) -> None:
+        self.expression, self.lo, self.point = expression, lo, lo == hi
+
+    def decide(self, root: int, value: Interval) -> Interval:
+        unsure = value.lo != value.hi
+        fixed = np.all(self.point[sorted(self.expression.scope(root))], axis=0)
+        if not (unsure & fixed).any():
+            return value
+        number = np.broadcast_to(self.expression.run(root, list(self.lo)), unsure.shape)
+        return Interval(np.where(fixed, number, value.lo), np.where(fixed, number, value.hi))
+
+
+def _steps(code: str, v: list[Interval]) -> Interval:
+    if code == "floor":
+        return Interval(np.floor(v[0].lo), np.floor(v[0].hi))
+    return _compare(code, v[0], v[1])
 
 
 def _defined(op: Operation, v: list[Interval], known: list[Bools], n: int) -> Bools:
@@ -119,11 +145,8 @@ def _apply(op: Operation, v: list[Interval], s: list[_Slope], shape: tuple[int, 
             return _where(v, s, shape)
         case "min" | "max":
             return _extremum(op.code, v, s)
-        case code if code in COMPARISONS:
-            value = _compare(code, v[0], v[1])
-            return value, _jump(value.lo != value.hi, None, shape)
         case code:
-            return _unary(code, v[0], s[0], shape)
+            return _unary(code, v[0], s[0])
 
 
 def _multiply(op: Operation, v: list[Interval], s: list[_Slope]) -> tuple[Interval, _Slope]:
@@ -132,7 +155,7 @@ def _multiply(op: Operation, v: list[Interval], s: list[_Slope]) -> tuple[Interv
     return multiply(v[0], v[1]), _add(_scale(s[0], v[1]), _scale(s[1], v[0]))
 
 
-def _unary(code: str, a: Interval, slope: _Slope, shape: tuple[int, int]) -> tuple[Interval, _Slope]:
+def _unary(code: str, a: Interval, slope: _Slope) -> tuple[Interval, _Slope]:
     match code:
         case "exp":
             value = _at_least(_widen(np.exp(a.lo), np.exp(a.hi)), 0.0)
@@ -154,13 +177,10 @@ def _unary(code: str, a: Interval, slope: _Slope, shape: tuple[int, int]) -> tup
         case "sin" | "cos":
             shift = 0.0 if code == "sin" else math.pi / 2
             return _sine(a, shift), _scale(slope, _sine(a, shift + math.pi / 2))
-        case "tanh":
+        case _:  # tanh
             value = _at_least(_widen(np.tanh(a.lo), np.tanh(a.hi)), -1.0, 1.0)
             square = _integer_power(value, 2)
             return value, _scale(slope, _at_least(add(Interval(np.ones(1), np.ones(1)), negate(square)), 0.0, 1.0))
-        case _:  # floor
-            value = Interval(np.floor(a.lo), np.floor(a.hi))
-            return value, None if slope is None else _jump(value.lo != value.hi, None, shape)
 
 
 def _where(v: list[Interval], s: list[_Slope], shape: tuple[int, int]) -> tuple[Interval, _Slope]:
@@ -211,7 +231,7 @@ def _power(v: list[Interval], s: list[_Slope], shape: tuple[int, int]) -> tuple[
     a, b = v
     exponent = float(b.lo[0]) if b.lo.size else 0.0
     if s[1] is None and np.all(b.lo == exponent) and np.all(b.hi == exponent):
-        if exponent == int(exponent) and abs(exponent) <= 2**53:
+        if abs(exponent) < 2**53 and exponent == int(exponent):
             n = int(exponent)
             rate = multiply(_integer_power(a, n - 1), Interval(np.asarray(exponent), np.asarray(exponent)))
             return _integer_power(a, n), None if n == 0 else _scale(s[0], rate)

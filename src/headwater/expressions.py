@@ -8,6 +8,7 @@ its structure (linear, additive). Equal subexpressions become one operation, so 
 from __future__ import annotations
 
 import ast
+import keyword
 import math
 import re
 import warnings
@@ -141,8 +142,9 @@ class Expression:
         (array([1. , 0.5]), -2.0)
         """
         forms: list[Floats | None] = []
-        for op in self.tape:
-            forms.append(_linear_step(op, forms, len(self.names)))
+        with np.errstate(all="ignore"):  # a coefficient that overflows is seen below
+            for op in self.tape:
+                forms.append(_linear_step(op, forms, len(self.names)))
         last = forms[-1]
         if last is None or not np.all(np.isfinite(last)):
             return None
@@ -205,11 +207,7 @@ def check_name(name: str) -> str | None:
         return "expected a letter, then letters, digits and single underscores"
     if name in FUNCTIONS or name in CONSTANTS:
         return "that is the name of a function or constant of the expression language"
-    try:
-        ast.parse(name, mode="eval")
-    except SyntaxError:
-        return "that word is reserved"
-    return None
+    return "that word is reserved" if keyword.iskeyword(name) else None
 
 
 def parse(text: str, names: Sequence[str]) -> Expression:
@@ -284,15 +282,26 @@ class _Builder:
                 return self.emit(node, "neg", (self.add(operand, depth + 1),))
             case ast.UnaryOp(op=ast.UAdd(), operand=operand):
                 return self.add(operand, depth + 1)
-            case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
-                args = (self.add(left, depth + 1), self.add(right, depth + 1))
-                return self.emit(node, _OPERATORS[type(op)], args)
+            case ast.BinOp(op=op) if type(op) in _OPERATORS:
+                return self.chain(node, depth)
             case ast.Compare():
                 return self.compare(node, depth)
             case ast.Call():
                 return self.call(node, depth)
             case _:
                 raise self.refuse(*_unknown(node))
+
+    def chain(self, node: ast.BinOp, depth: int) -> int:
+        """A run such as a + b - c counts as one level, however long: it is walked down its left side."""
+        run: list[ast.BinOp] = []
+        first: ast.expr = node
+        while isinstance(first, ast.BinOp) and type(first.op) in _OPERATORS:
+            run.append(first)
+            first = first.left
+        result = self.add(first, depth + 1)
+        for step in reversed(run):
+            result = self.emit(step, _OPERATORS[type(step.op)], (result, self.add(step.right, depth + 1)))
+        return result
 
     def constant(self, node: ast.expr, number: int | float) -> int:
         try:

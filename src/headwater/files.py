@@ -18,7 +18,7 @@ from headwater.complaints import Complaints, shown
 from headwater.distributions import as_distribution
 from headwater.errors import ProblemError
 from headwater.latent import Continuous, Discrete, Latent, Vector
-from headwater.problem import Problem
+from headwater.problem import Problem, check_outline
 
 MAX_BYTES = 200_000_000
 
@@ -116,12 +116,13 @@ def load_problem(path: str | Path) -> Problem:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise ProblemError(f"{path}: the file has {path.stat().st_size:,} bytes; at most {MAX_BYTES:,} are read")
-        text = path.read_bytes().decode("utf-8")
+        text = path.read_bytes().decode("utf-8-sig")  # some editors put a mark before the text
     except OSError as error:
         raise ProblemError(f"{path}: cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError as error:
         raise ProblemError(f"{path}: is not UTF-8 text (byte {error.start})") from None
-    return parse_problem(text, name=path.stem, json_text=path.suffix.lower() == ".json")
+    name = path.stem if path.stem.isprintable() else ""
+    return parse_problem(text, name=name, json_text=path.suffix.lower() == ".json")
 
 
 def parse_problem(text: str, *, name: str = "", json_text: bool = False) -> Problem:
@@ -155,14 +156,15 @@ def build_problem(data: Any, *, name: str = "") -> Problem:
     given = data.get("name")
     body = {"arms": data.get("arms", {}), "reward_range": data.get("reward_range")}
     title = given if isinstance(given, str) and given else name
+    missing = "arms" not in data  # said already
     if latent is None:
+        check_outline({"one": 1, "other": 1} if missing else body["arms"], body["reward_range"], found)
         found.raise_if_any()
         raise AssertionError("a latent that cannot be built has a complaint")
     try:
         problem = Problem(latent=latent, distribution=law, name=title, **body)
     except ProblemError as error:
-        if "arms" in data:
-            found.lines += error.complaints
+        found.lines += [line for line in error.complaints if not (missing and line.startswith("arms:"))]
         found.raise_if_any()
         raise
     found.raise_if_any()
@@ -199,10 +201,11 @@ def _build_latent(frame: Any, found: Complaints) -> tuple[Latent | None, Any]:
 def _translate(error: ValidationError, found: Complaints) -> None:
     """pydantic's findings in our words."""
     for item in error.errors(include_url=False):
-        place = [str(part) for part in item["loc"] if str(part) not in ("discrete", "continuous", "vector")]
+        loc = item["loc"]
+        place = [str(part) for i, part in enumerate(loc) if i != 1 or loc[0] != "latent"]  # there stands the kind
         where = ".".join(place) or "the problem"
         if item["type"] == "extra_forbidden":
-            found.say(f"{where}: unknown key; expected {_keys(item['loc'])}")
+            found.say(f"{where}: unknown key; expected {_keys(loc)}")
         elif item["type"] == "missing":
             found.say(f"{where}: missing; expected {_meaning(place[-1])}")
         elif item["type"].startswith("union_tag"):
@@ -217,7 +220,7 @@ def _keys(loc: tuple[int | str, ...]) -> str:
         "continuous": ContinuousLatent,
         "vector": VectorLatent,
     }
-    *most, last = frames.get(loc[-2] if len(loc) > 1 else None, ProblemFile).model_fields
+    *most, last = frames.get(loc[1] if len(loc) > 2 else None, ProblemFile).model_fields
     return f"{', '.join(most)} or {last}"
 
 

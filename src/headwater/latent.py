@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from headwater.arrays import Floats, Ints
-from headwater.complaints import Complaints, numbers
+from headwater.complaints import Complaints, is_list, is_number, numbers
 from headwater.expressions import check_name
 
 MAX_POINTS = 4_000_000
@@ -67,7 +67,7 @@ class Discrete:
     @cached_property
     def points(self) -> Floats:
         """Shape (1, J): the values, or their numbers 0, 1, … when they are labels."""
-        return np.array([self.values if self.numeric else range(self.size)], dtype=float)
+        return _frozen(np.array([self.values if self.numeric else range(self.size)], dtype=float))
 
     def label(self, j: int) -> str:
         return str(self.values[j])
@@ -140,7 +140,7 @@ class Vector:
     @cached_property
     def points(self) -> Floats:
         """Shape (d, J): every point of a finite support, the last component changing fastest. O(d J)."""
-        return grid([np.array(part) for part in self.parts if not isinstance(part, Interval)])
+        return _frozen(grid([np.array(part) for part in self.parts if not isinstance(part, Interval)]))
 
     def number(self, points: Floats) -> Ints:
         """Which listed point each column of ``points`` (d, n) is, shape (n,)."""
@@ -169,6 +169,12 @@ def grid(axes: Sequence[Floats]) -> Floats:
     return np.stack([a.ravel() for a in np.meshgrid(*axes, indexing="ij")]) if axes else np.zeros((0, 1))
 
 
+def _frozen(points: Floats) -> Floats:
+    """Points are shared by every arm: a function that changes its argument in place must not change the others'."""
+    points.setflags(write=False)
+    return points
+
+
 def listed(latent: Latent) -> bool:
     """Whether every value of X can be written down, one after the other, within ``MAX_POINTS``."""
     if isinstance(latent, Vector):
@@ -177,7 +183,7 @@ def listed(latent: Latent) -> bool:
 
 
 def _check_values(place: str, values: Any, found: Complaints) -> tuple[str | float, ...]:
-    if isinstance(values, str) or not isinstance(values, (Sequence, np.ndarray)):
+    if not is_list(values):
         found.add(place, values, "a list of labels or numbers")
         return ()
     if len(values) == 0:
@@ -186,7 +192,9 @@ def _check_values(place: str, values: Any, found: Complaints) -> tuple[str | flo
         for i, v in enumerate(values):
             if not isinstance(v, str):
                 found.add(f"{place}[{i}]", v, "a label like the others (all labels, or all numbers)")
-        out: list[Any] = [v if isinstance(v, str) else str(v) for v in values]
+            elif not v.isprintable():
+                found.add(f"{place}[{i}]", v, "a label of printable characters")
+        out: list[Any] = [str(v) for v in values]
     else:
         out = [float(v) for v in numbers(place, values, found, count=len(values))]
     seen: dict[Any, int] = {}
@@ -200,11 +208,11 @@ def _check_values(place: str, values: Any, found: Complaints) -> tuple[str | flo
 def _check_interval(place: str, value: Any, found: Complaints) -> tuple[float, float]:
     wanted = "two numbers, the lower end first (inf and -inf are allowed)"
     words = {"inf": math.inf, "+inf": math.inf, "-inf": -math.inf}  # JSON has no infinity
-    if isinstance(value, str) or not isinstance(value, (Sequence, np.ndarray)) or len(value) != 2:
+    if not is_list(value) or len(value) != 2:
         found.add(place, value, wanted)
         return 0.0, 1.0
     ends = [words.get(v, v) if isinstance(v, str) else v for v in value]
-    if any(isinstance(v, (bool, str)) or not isinstance(v, (int, float, np.number)) for v in ends):
+    if not all(is_number(v) for v in ends):
         found.add(place, value, wanted)
         return 0.0, 1.0
     try:

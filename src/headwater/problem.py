@@ -26,6 +26,8 @@ from headwater.latent import Continuous, Discrete, Interval, Latent, Vector, lis
 
 MAX_CELLS = 120_000_000
 """Arms × points of a support that is tabulated: 0.96 GB of rewards."""
+MAX_REWARD = 1e300
+"""The largest magnitude of a reward: the difference of two must not overflow."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,12 +52,13 @@ class Function:
 
     def __call__(self, *variables: Floats) -> Floats:
         shape = np.broadcast_shapes(*(np.shape(v) for v in variables))
-        try:
-            value = np.asarray(self.function(*variables), dtype=float)
-            return np.broadcast_to(value, shape).astype(float)
-        except (TypeError, ValueError):  # written for one number at a time
-            value = np.vectorize(self.function, otypes=[float])(*variables)
-            return np.broadcast_to(value, shape).astype(float)
+        with np.errstate(all="ignore"):  # what is not finite is checked, with its place
+            try:
+                value = np.asarray(self.function(*variables), dtype=float)
+                return np.broadcast_to(value, shape).astype(float)
+            except (TypeError, ValueError):  # written for one number at a time
+                value = np.vectorize(self.function, otypes=[float])(*variables)
+                return np.broadcast_to(value, shape).astype(float)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,16 +97,22 @@ class Problem:
         reward_range: float | None = None,
     ) -> None:
         found = Complaints()
+        if not isinstance(latent, (Discrete, Continuous, Vector)):
+            raise ProblemError(f"latent: got {shown(latent)}; expected Discrete(…), Continuous(…) or Vector(…)")
+        check_outline(arms, reward_range, found)
+        if not str(name).isprintable():
+            found.add("name", str(name), "printable characters, on one line")
         checked = _check_arms(latent, arms, found)
         law = None if distribution is None else as_distribution(latent, distribution, found)
-        if reward_range is not None and not (number("reward_range", reward_range, found) or 1.0) > 0:
-            found.add("reward_range", reward_range, "a number above 0")
         found.raise_if_any()
         width = None if reward_range is None else float(reward_range)
         self.__dict__.update(latent=latent, arms=checked, distribution=law, name=str(name), reward_range=width)
 
     def __setattr__(self, key: str, value: Any) -> None:
         raise AttributeError(f"a Problem is frozen: cannot set {key}; build a new one")
+
+    def __delattr__(self, key: str) -> None:
+        raise AttributeError(f"a Problem is frozen: cannot delete {key}; build a new one")
 
     def __repr__(self) -> str:
         return f"<Problem {self.name or 'unnamed'}: {len(self.arms)} arms, {self.latent.kind} X>"
@@ -225,18 +234,30 @@ def _tabulate(arm: Arm, latent: Discrete | Vector) -> Floats:
     return evaluate(*latent.points)
 
 
-def _check_arms(latent: Latent, arms: Any, found: Complaints) -> dict[str, Arm]:
+def check_outline(arms: Any, reward_range: Any, found: Complaints) -> None:
+    """Complain about all that can be told without knowing X: how many arms, their names, the reward range."""
     if not isinstance(arms, Mapping):
         found.add("arms", arms, "a table of at least two arms")
-        return {}
-    if len(arms) < 2:
-        found.say(f"arms: got {len(arms)}; expected at least two")
+    else:
+        if len(arms) < 2:
+            found.say(f"arms: got {len(arms)}; expected at least two")
+        for name in arms:
+            if not _good_name(name):
+                found.add("arms", name, "a name of 1 to 200 printable characters")
+    if reward_range is not None:
+        width = number("reward_range", reward_range, found, "a number above 0")
+        if width is not None and width <= 0:
+            found.add("reward_range", reward_range, "a number above 0")
+
+
+def _good_name(name: Any) -> bool:
+    return isinstance(name, str) and bool(name.strip()) and len(name) <= 200 and name.isprintable()
+
+
+def _check_arms(latent: Latent, arms: Any, found: Complaints) -> dict[str, Arm]:
     out: dict[str, Arm] = {}
-    for name, given in arms.items():
-        if not isinstance(name, str) or not name.strip() or len(name) > 200 or not name.isprintable():
-            found.add("arms", name, "a name of 1 to 200 printable characters")
-            continue
-        arm = _check_arm(f"arms.{name}", given, latent, found)
+    for name, given in arms.items() if isinstance(arms, Mapping) else ():
+        arm = _check_arm(f"arms.{name}", given, latent, found) if _good_name(name) else None
         if arm is not None:
             out[name] = arm
     return out
@@ -255,7 +276,13 @@ def _check_arm(place: str, given: Any, latent: Latent, found: Complaints) -> Arm
     assert not isinstance(latent, Continuous)
     if isinstance(given, Mapping):
         return _check_random(place, given, latent, found)
-    return Table(table(place, given, latent.shape, found, of="rewards, one per latent value"))
+    return _check_table(place, table(place, given, latent.shape, found, of="rewards, one per latent value"), found)
+
+
+def _check_table(place: str, rewards: Floats, found: Complaints) -> Table:
+    for j in np.flatnonzero(abs(rewards) > MAX_REWARD)[:1]:
+        found.add(f"{place}[{j}]", float(rewards[j]), f"a reward within ±{MAX_REWARD:g}")
+    return Table(rewards)
 
 
 def _check_random(place: str, given: Mapping[str, Any], latent: Discrete | Vector, found: Complaints) -> Random | None:
@@ -290,7 +317,7 @@ def _check_function(place: str, function: Function, latent: Latent, found: Compl
     try:
         if listed(latent):
             assert not isinstance(latent, Continuous)
-            return Table(numbers(place, function(*latent.points), found, count=latent.size))
+            return _check_table(place, numbers(place, function(*latent.points), found, count=latent.size), found)
         fine = _check_finite(place, function, latent, found)
     except Exception as error:  # noqa: BLE001 - a user's function may raise anything; it is theirs to mend
         found.say(f"{place}: the function raised {type(error).__name__}: {error}")
@@ -302,11 +329,14 @@ def _check_finite(place: str, evaluate: Callable[..., Floats], latent: Latent, f
     """Complain about a value that is not finite. Intervals are probed here, and proved finite when they are compiled."""
     points = latent.points if not isinstance(latent, Continuous) and listed(latent) else probes(latent)
     values = evaluate(*points)
-    bad = ~np.isfinite(values)
+    bad = ~(abs(values) <= MAX_REWARD)
     if bad.any():
         i = int(np.argmax(bad))
         at = ", ".join(f"{n} = {points[d, i]:g}" for d, n in enumerate(latent.names))
-        found.say(f"{place}: the reward at {at} is {values[i]:g}; expected a finite number everywhere on the support")
+        found.say(
+            f"{place}: the reward at {at} is {values[i]:g}; "
+            f"expected a finite number, within ±{MAX_REWARD:g}, everywhere on the support"
+        )
     return not bad.any()
 
 

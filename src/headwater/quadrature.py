@@ -41,8 +41,10 @@ def integrate(f: Callable[[Floats], Floats], breaks: Floats, *, tolerance: float
         left, right = halves[:, : len(a)], halves[:, len(a) :]
         used += 20 * len(a)
         miss = np.max(abs(whole - left - right), axis=0)
-        # a panel may carry error in proportion to its width, or very little however narrow it is
-        fine = (miss <= np.maximum(tolerance * (b - a), tolerance * 1e-3)) | (mid <= a) | (mid >= b)
+        # a panel may carry error in proportion to its width, or very little however narrow it is, or its own rounding
+        rounding = 8 * np.finfo(float).eps * np.max(abs(left) + abs(right), axis=0)
+        fine = miss <= np.maximum.reduce([tolerance * (b - a), np.full(len(a), tolerance * 1e-3), rounding])
+        fine |= (mid <= a) | (mid >= b)
         if used > budget:
             fine[:] = True
         total += (left + right)[:, fine].sum(axis=1)

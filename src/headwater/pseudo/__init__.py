@@ -9,7 +9,7 @@ from headwater.arrays import Floats
 from headwater.complaints import shown
 from headwater.errors import ProblemError, RewardError
 from headwater.latent import Continuous, Vector, listed
-from headwater.problem import Problem, Random
+from headwater.problem import MAX_CELLS, Formula, Problem, Random
 from headwater.pseudo.box import Bound
 from headwater.pseudo.factored import FactoredModel
 from headwater.pseudo.finite import FiniteModel
@@ -39,7 +39,9 @@ def _compile(problem: Problem) -> Model:
         return ScalarModel(problem)
     if isinstance(latent, Vector) and not latent.finite:
         return BoxModel(problem)
-    return FiniteModel(problem) if listed(latent) else FactoredModel(problem)
+    small = listed(latent) and len(problem.arms) * latent.size <= MAX_CELLS
+    formulas = all(isinstance(arm, Formula) for arm in problem.arms.values())
+    return FiniteModel(problem) if small or (listed(latent) and not formulas) else FactoredModel(problem)
 
 
 def pseudo_reward(
@@ -73,7 +75,7 @@ def pseudo_bounds(problem: Problem, k: int, reward: ArrayLike, tolerance: float 
         raise RewardError(f"reward: got {shown(reward)}; expected a number") from None
     if not np.isfinite(rewards).all():
         raise RewardError(f"reward: got {rewards[~np.isfinite(rewards)][0]}; expected a finite number")
-    if not 0 <= tolerance < 1:
+    if not isinstance(tolerance, (int, float, np.number)) or not 0 <= tolerance < 1:
         raise RewardError(f"tolerance: got {shown(tolerance)}; expected a number from 0 to below 1")
     model = model_of(problem)
     return model.bounds(k, model.snap(k, rewards, tolerance))

@@ -57,22 +57,30 @@ def linear_maximum(c: Floats, c0: float, a: Floats, a0: float, lo: Floats, hi: F
     lo, hi = np.where(idle, 0.0, lo), np.where(idle, 0.0, hi)
     if not np.all(np.isfinite([lo, hi])):
         raise ProblemError(f"box: got the ends {lo} and {hi}; expected finite ends wherever a coefficient is not 0")
-    reach = np.maximum(abs(lo), abs(hi))
-    path = _climb(c[:, None], a[:, None], lo[:, None], hi[:, None])[:, :, 0]
-    pays, earns = path @ a + a0, path @ c + c0
-    size = abs(a) @ reach + abs(a0)
-    payable = (rewards >= pays[0] - SAME * size) & (rewards <= pays[-1] + SAME * size)
-    r = np.clip(rewards, pays[0], pays[-1])
-    lower = np.interp(r, np.maximum.accumulate(pays), earns)
     with np.errstate(all="ignore"):
-        lam = np.unique(np.append(c[a != 0] / a[a != 0], 0.0))[:, None]
-        slope = c - lam * a
-        dual = c0 - lam * a0 + np.maximum(slope * lo, slope * hi).sum(axis=1, keepdims=True)
-        # rounding of the sums above, bounded term by term; a steep lam pays for its cancellation here
-        slack = (len(c) + 6) * _EPS * (abs(c0) + abs(c) @ reach + 2 * abs(lam) * size)
-        bounds = lam * r + dual + slack
-    upper = np.maximum(np.min(np.where(np.isnan(bounds), np.inf, bounds), axis=0), lower)
+        path = _climb(c[:, None], a[:, None], lo[:, None], hi[:, None])[:, :, 0]
+        pays, earns = np.maximum.accumulate(path @ a + a0), path @ c + c0
+        slack = SAME * (abs(a) @ np.maximum(abs(lo), abs(hi)) + abs(a0))
+        payable = (rewards >= pays[0] - slack) & (rewards <= pays[-1] + slack)
+        r = np.clip(rewards, pays[0], pays[-1])
+        lower = np.interp(r, pays, earns)
+        upper = np.maximum(_dual(c, c0, a, a0, lo, hi, r), lower)
     return Bound(np.where(payable, upper, -np.inf), np.where(payable, lower, -np.inf))
+
+
+def _dual(c: Floats, c0: float, a: Floats, a0: float, lo: Floats, hi: Floats, r: Floats) -> Floats:
+    """The least of the dual function over its breakpoints, for every r (R,), plus all that rounding can take away."""
+    lam = np.unique(np.append(c[a != 0] / a[a != 0], 0.0))[:, None]
+    slope = c - lam * a
+    best = np.where(slope > 0, hi, lo)
+    fixed = c0 - lam * a0 + np.sum(slope * best, axis=1, keepdims=True)
+    # a slope lost in its own rounding may have either sign, so that either end may be the best
+    blur = _EPS * (abs(c) + abs(lam * a))
+    loss = np.sum(blur * np.where(abs(slope) <= blur, abs(lo) + abs(hi), abs(best)), axis=1, keepdims=True)
+    size = abs(lam * r) + abs(c0) + abs(lam * a0) + np.sum(abs(slope * best), axis=1, keepdims=True)
+    bounds = lam * r + fixed + loss + (len(c) + 4) * _EPS / 2 * size
+    least: Floats = np.min(np.where(np.isnan(bounds), np.inf, bounds), axis=0)
+    return least
 
 
 def unconstrained_maximum(target: Expression, lo: Floats, hi: Floats, *, tolerance: float, budget: int) -> tuple[float, float]:
@@ -212,7 +220,7 @@ class _Search:
         shift = _contract(g, g_mid, low, high, Interval(_down(boxes.lo - centre), _up(boxes.hi - centre)))
         new_lo = np.maximum(boxes.lo, _down(centre + shift.lo))
         new_hi = np.minimum(boxes.hi, _up(centre + shift.hi))
-        bound = np.where(f.defined, np.minimum(f.hi, _lagrange(f, f_mid, g, g_mid, low, high, shift)), np.inf)
+        bound = np.where(f.defined, np.minimum(f.hi, _lagrange(f, f_mid, g, g_mid, low, high, shift)), f.hi)
         keep = ~g.defined | ((g.lo <= high) & (g.hi >= low) & np.all(new_lo <= new_hi, axis=0))
         out = _Boxes(new_lo, new_hi, boxes.owner, np.minimum(bound, boxes.upper), boxes.axis)
         out, f, g = out.take(keep), _part(f, keep), _part(g, keep)

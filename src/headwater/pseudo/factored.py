@@ -8,6 +8,7 @@ number of distinct partial sums, not the number of points; past ``MAX_POINTS`` o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
@@ -34,7 +35,7 @@ class FactoredModel(Model):
         for name, arm in problem.arms.items():
             if not isinstance(arm, Formula):
                 raise SizeError(
-                    f"arms.{name}: a Python function on {float(problem.latent.size):.3g} points cannot be taken apart; "
+                    f"arms.{name}: a Python function on {_power(problem.latent.size)} points cannot be taken apart; "
                     "write it as an expression"
                 )
             self.arms.append(arm.expression)
@@ -111,10 +112,10 @@ class FactoredModel(Model):
         law: Sequence[Floats] | None,
     ) -> tuple[Floats, Floats]:
         """List a block's points: the sum of each arm's terms there, shape (arms, n), and the points' probabilities (n,)."""
-        size = int(np.prod([len(self.axes[i]) for i in scope], dtype=float))
+        size = math.prod(len(self.axes[i]) for i in scope)
         if size > MAX_POINTS:
             raise SizeError(
-                f"{len(scope)} components stand together in one term, which needs listing {size:.3g} points; at most "
+                f"{len(scope)} components stand together in one term, which needs listing {_power(size)} points; at most "
                 f"{MAX_POINTS:,} are listed. Split the term into a sum, or use fewer values per component."
             )
         points = grid([self.axes[i] for i in scope])
@@ -129,6 +130,11 @@ class FactoredModel(Model):
         for i in scope:
             weight = np.outer(weight, law[i] if law is not None else np.ones(len(self.axes[i]))).ravel()
         return out, weight
+
+
+def _power(size: int) -> str:
+    """A count in words, however large."""
+    return f"{float(size):.3g}" if size < 1e300 else f"more than 1e{len(str(size)) - 2}"
 
 
 def _parts(distribution: Distribution) -> list[Floats]:

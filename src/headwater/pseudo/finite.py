@@ -68,18 +68,19 @@ class FiniteModel(Model):
 
     def row(self, k: int) -> Floats:
         """``s[ell, m]``: the most arm ell could have paid when arm k paid its m-th reward, shape (K, M)."""
-        if k in self._rows:
-            self._rows.move_to_end(k)
-            return self._rows[k]
-        levels = self.levels(k)
+        if k not in self._rows:
+            self._rows[k] = self._build_row(k, self.levels(k))
+            while len(self._rows) > 1 and sum(row.nbytes for row in self._rows.values()) > KEPT_BYTES:
+                self._rows.popitem(last=False)
+        self._rows.move_to_end(k)
+        return self._rows[k]
+
+    def _build_row(self, k: int, levels: Levels) -> Floats:
         s = np.empty((self.count, len(levels.value)))
         for part in range(0, self.count, 64):  # blocks, so that the reordered copy of g stays small
             block = self.g[part : part + 64, levels.order]
             s[part : part + 64] = np.maximum.reduceat(block, levels.starts, axis=1)
         s[k] = levels.value
-        self._rows[k] = s
-        while len(self._rows) > 1 and sum(row.nbytes for row in self._rows.values()) > KEPT_BYTES:
-            self._rows.popitem(last=False)
         return s
 
     def payable(self, k: int) -> Floats:
@@ -106,9 +107,10 @@ class FiniteModel(Model):
         return Estimate(self.g @ self.probabilities(distribution), 0.0)
 
     def phi(self, k: int, distribution: Distribution) -> Estimate:
-        levels = self.levels(k)
+        levels = find_levels(self.g[k])  # not kept: an expectation over every observed arm must not hold K rows
         weight = np.add.reduceat(self.probabilities(distribution)[levels.order], levels.starts)
-        return Estimate(self.row(k) @ weight, 0.0)
+        return Estimate(self._build_row(k, levels) @ weight, 0.0)
 
     def invertible(self) -> list[bool]:
-        return [len(self.levels(k).value) == self.g.shape[1] for k in range(self.count)]
+        scale = np.max(abs(self.ranges), axis=1)
+        return [len(level_starts(np.sort(row), float(most))) == len(row) for row, most in zip(self.g, scale, strict=True)]

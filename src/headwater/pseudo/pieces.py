@@ -61,10 +61,11 @@ class Pieces:
     def invertible(self) -> bool:
         """Whether every reward has exactly one preimage."""
         c = self.cells
-        if (c.direction == 0).any() or c.flat.any():
+        tail = (c.direction == 0) & (c.lo == c.hi)  # beyond FAR: no finite x is there
+        if ((c.direction == 0) & ~tail).any() or c.flat[~tail].any():
             return False
-        order = np.argsort(c.low, kind="stable")
-        return bool(np.all(c.low[order][1:] >= c.high[order][:-1]))
+        order = np.flatnonzero(~tail)[np.argsort(c.low[~tail], kind="stable")]
+        return bool(np.all(c.low[order][1:] > c.high[order][:-1]))
 
     def breaks(self) -> Floats:
         """Where pieces begin and end."""
@@ -204,13 +205,31 @@ def _atom(place: str, f: Expression, lo: float, hi: float, defined: bool, scale:
     no jump but the edge of its domain, or a pole.
     """
     values = f(np.array([lo, hi]))
-    if not np.isfinite(values).all() or (not defined and np.max(abs(values)) > 1e6 * scale):
+    far = not defined and (np.max(abs(values)) > 1e6 * scale or _diverges(f, lo, hi))
+    if not np.isfinite(values).all() or far:
         raise ProblemError(
             f"{place}: the reward is not finite near x = {lo:g}; expected a finite number everywhere on the support"
         )
     if not defined:
         return [(lo, hi, 1 if values[1] >= values[0] else -1, False, 0.0, 0.0)]
     return [(x, x, 1, False, 0.0, 0.0) for x in (lo, hi)]
+
+
+def _diverges(f: Expression, lo: float, hi: float) -> bool:
+    """Whether f, on the way to a point, still changes by as much with each quarter of the distance.
+
+    So do log(d) and d**-0.1, which stay small for every float d; sqrt(d) and whatever else has a limit do not.
+    """
+    distance = np.spacing(max(abs(lo), abs(hi))) * 4.0 ** np.arange(4, 21)
+    for values in (f(lo - distance), f(hi + distance)):
+        step = np.diff(values)
+        if (
+            np.isfinite(step).all()
+            and ((step > 0).all() or (step < 0).all())
+            and abs(step[:4]).sum() >= abs(step[-4:]).sum() / 2
+        ):
+            return True
+    return False
 
 
 def _tails(place: str, f: Expression, low: float, high: float, scale: float) -> list[_Cell]:

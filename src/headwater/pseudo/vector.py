@@ -7,6 +7,7 @@ several continuous components are by quasi-Monte Carlo with an error estimate; e
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ from headwater.latent import Interval, Vector, grid
 from headwater.problem import Formula, Problem
 from headwater.pseudo.box import Bound, bounded_maximum, linear_maximum, unconstrained_maximum
 from headwater.pseudo.model import PAD, Model
+from headwater.pseudo.pieces import from_expression
 from headwater.quadrature import Estimate, integrate
 
 MAX_BOXES = 100_000
@@ -173,31 +175,24 @@ class BoxModel(Model):
         parts = self._independent(distribution)
         mu, error = np.zeros(self.count), 0.0
         for k, arm in enumerate(self.arms):
+            misses = 0.0
             for factor, root in arm.terms():
-                value, miss = self._mean_term(arm, root, parts)
+                value, miss = self._mean_term(k, root, parts)
                 mu[k] += factor * value
-                error = max(error, abs(factor) * miss)
+                misses += abs(factor) * miss
+            error = max(error, misses)
         return Estimate(mu, error)
 
-    def _mean_term(self, arm: Expression, root: int, parts: tuple[Floats | Named, ...]) -> tuple[float, float]:
+    def _mean_term(self, k: int, root: int, parts: tuple[Floats | Named, ...]) -> tuple[float, float]:
         """The expectation of one term: a sum or an integral when it reads one component, else by quasi-Monte Carlo."""
+        arm = self.arms[k]
         scope = sorted(arm.scope(root))
-        variables = [np.zeros(1)] * len(self.parts)
         if len(scope) <= 1:
             part = parts[scope[0]] if scope else np.ones(1)
+            alone = _alone(arm, root)
             if isinstance(part, Named):
-                law, at = part, scope[0]
-
-                def along(u: Floats) -> Floats:
-                    return np.broadcast_to(
-                        arm.run(root, [law.quantile(u) if i == at else v for i, v in enumerate(variables)]), u.shape
-                    )[None]
-
-                value, error = integrate(along, np.empty(0), tolerance=1e-11)
-                return float(value[0]), error
-            if scope:
-                variables[scope[0]] = np.array(self.parts[scope[0]])
-            return float(np.broadcast_to(arm.run(root, variables), part.shape) @ part), 0.0
+                return _integral(f"arms.{self.problem.names[k]}", alone, part)
+            return float(alone(np.array(self.parts[scope[0]] if scope else [0.0])) @ part), 0.0
         means = [float(np.mean(arm.run(root, list(x)))) for x in self._draw(parts)]
         return float(np.mean(means)), 3 * float(np.std(means, ddof=1)) / math.sqrt(len(means))
 
@@ -226,13 +221,19 @@ class BoxModel(Model):
 
         The second number is by how much, from the table's own steps.
         """
-        edges = np.unique(np.quantile(np.concatenate(draws), np.linspace(0, 1, BINS + 1)))
-        edges = np.append(edges, edges[-1]) if len(edges) == 1 else edges
-        top = self._search(ell, k, edges[:-1], edges[1:]).upper
-        middle = (edges[:-1] + edges[1:]) / 2
+        value, back, count = np.unique(np.concatenate(draws), return_inverse=True, return_counts=True)
+        # bins of about equal probability; a reward that has as much by itself has a bin by itself
+        size = count.sum() / BINS
+        heavy = count >= size
+        new = np.diff((np.cumsum(count) - count) // size, prepend=-1) > 0
+        new |= heavy | np.append(False, heavy[:-1])
+        first = np.flatnonzero(new)
+        last = np.append(first[1:], len(value)) - 1
+        top = self._search(ell, k, value[first], value[last]).upper
+        middle = value[(first + last) // 2]
         inside = np.minimum(self._search(ell, k, middle, middle).upper, top)
-        at = [np.clip(np.searchsorted(edges, r, side="right") - 1, 0, len(top) - 1) for r in draws]
-        slack = float(np.mean([np.mean((top - inside)[i]) for i in at]))
+        at = np.split((np.cumsum(new) - 1)[back], len(draws))
+        slack = float(np.mean((top - inside)[np.concatenate(at)]))
         return [float(np.mean(top[i])) for i in at], slack
 
     def _draw(self, parts: tuple[Floats | Named, ...]) -> list[Floats]:
@@ -259,3 +260,17 @@ class BoxModel(Model):
     def invertible(self) -> list[bool]:
         """One number reveals one interval component at most, and only where nothing else is hidden."""
         return [False] * self.count
+
+
+def _alone(arm: Expression, root: int) -> Expression:
+    """The operation ``root``, which reads one variable at most, as an expression in that variable."""
+    tape = (replace(op, value=0.0) if op.code == "var" else op for op in arm.tape[: root + 1])
+    return Expression(arm.text, ("x",), tuple(tape))
+
+
+def _integral(place: str, term: Expression, law: Named) -> tuple[float, float]:
+    """The expectation of a function of one interval component, split where it turns or jumps, and its error."""
+    pieces = from_expression(place, term, law.low, law.high)
+    tolerance = 1e-11 * max(pieces.width, 1e-300)
+    value, error = integrate(lambda u: term(law.quantile(u))[None], law.position(pieces.breaks()), tolerance=tolerance)
+    return float(value[0]), error
