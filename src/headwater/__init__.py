@@ -1,29 +1,72 @@
-"""headwater finds the best of K options quickly when their outcomes share one hidden cause."""
+"""headwater finds the best of K options quickly when their outcomes share one hidden cause.
+
+Names are imported when they are first used, so that ``import headwater`` and ``headwater --help`` cost nothing.
+"""
 
 from __future__ import annotations
 
-from headwater.analysis import Analysis, analyze
-from headwater.errors import ExpressionError, HeadwaterError, ProblemError, RewardError, SizeError
-from headwater.files import load_problem
-from headwater.latent import Continuous, Discrete, Interval, Vector
-from headwater.problem import Problem
-from headwater.pseudo import pseudo_reward
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from headwater.analysis import Analysis, analyze
+    from headwater.errors import ExpressionError, HeadwaterError, ProblemError, RewardError, SizeError
+    from headwater.files import load_problem
+    from headwater.latent import Continuous, Discrete, Interval, Vector
+    from headwater.policies import KLUCB, UCB1, Correlated, Policy, Thompson, from_state, make_policy
+    from headwater.problem import Problem
+    from headwater.pseudo import pseudo_reward
+    from headwater.simulation import Simulation, load_simulation, simulate
 
 __all__ = [
+    "KLUCB",
+    "UCB1",
     "Analysis",
     "Continuous",
+    "Correlated",
     "Discrete",
     "ExpressionError",
     "HeadwaterError",
     "Interval",
+    "Policy",
     "Problem",
     "ProblemError",
     "RewardError",
+    "Simulation",
     "SizeError",
+    "Thompson",
     "Vector",
     "analyze",
+    "from_state",
     "load_problem",
+    "load_simulation",
+    "make_policy",
     "pseudo_reward",
+    "simulate",
 ]
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "analysis": ("Analysis", "analyze"),
+    "errors": ("ExpressionError", "HeadwaterError", "ProblemError", "RewardError", "SizeError"),
+    "files": ("load_problem",),
+    "latent": ("Continuous", "Discrete", "Interval", "Vector"),
+    "policies": ("KLUCB", "UCB1", "Correlated", "Policy", "Thompson", "from_state", "make_policy"),
+    "problem": ("Problem",),
+    "pseudo": ("pseudo_reward",),
+    "simulation": ("Simulation", "load_simulation", "simulate"),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'headwater' has no attribute {name!r}")
+    value = getattr(import_module(f"headwater.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

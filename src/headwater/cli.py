@@ -15,6 +15,7 @@ from headwater.errors import HeadwaterError, ProblemError
 if TYPE_CHECKING:
     from headwater.analysis import Analysis
     from headwater.problem import Problem
+    from headwater.simulation import Simulation
 
 app = typer.Typer(
     add_completion=False,
@@ -66,8 +67,7 @@ def analyze(
     from headwater.analysis import analyze as run
     from headwater.files import load_problem
 
-    if plot is not None and plot.suffix not in (".png", ".svg", ".html"):
-        raise ProblemError(f"--plot: got {plot.name}; expected a name that ends in .png, .svg or .html")
+    _check_plot(plot)
     problem = load_problem(file)
     result = run(problem, full=full)
     if plot is not None:
@@ -124,17 +124,98 @@ def schema() -> None:
     _print_json(build())
 
 
+@app.command(
+    epilog="Examples:  headwater simulate problem.toml --policy ucb1 --policy c-ucb --horizon 5000 --replications 500   |   "
+    "headwater simulate problem.toml --policy c-ts:posterior=beta --output results/run --plot regret.png"
+)
+def simulate(
+    file: File,
+    policy: Annotated[
+        list[str],
+        typer.Option(help="A policy: ucb1, c-ucb, kl-ucb, c-kl-ucb, ts, c-ts; options after a colon. Repeat for several."),
+    ] = ["ucb1", "c-ucb"],  # noqa: B006 - typer reads the default, nobody changes it
+    horizon: Annotated[int, typer.Option(help="Rounds per run.")] = 5000,
+    replications: Annotated[int, typer.Option(help="Independent runs.")] = 500,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same results, on any machine.")] = 0,
+    checkpoint: Annotated[
+        list[int] | None, typer.Option(help="A round to report; repeat for several. Default: log-spaced.", show_default=False)
+    ] = None,
+    reward_range: Annotated[
+        float | None, typer.Option(help="B, which scales exploration. Default: the widest arm's range.", show_default=False)
+    ] = None,
+    threads: Annotated[int | None, typer.Option(help="Default: one per core.", show_default=False)] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Save trajectories (Parquet) and a manifest in this folder.", show_default=False)
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw regret and pulls to this .png, .svg or .html file.", show_default=False)
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Simulate policies on the problem's distribution, all on the same draws of X."""
+    from headwater.files import load_problem
+    from headwater.policies.rules import parse_spec
+    from headwater.progress import progress_bar
+    from headwater.simulation import simulate as run
+
+    _check_plot(plot)
+    problem = load_problem(file)
+    specs = [parse_spec(text) for text in policy]
+    with progress_bar("simulating") as progress:
+        result = run(
+            problem,
+            policies=specs,
+            horizon=horizon,
+            replications=replications,
+            seed=seed,
+            checkpoints=checkpoint,
+            reward_range=reward_range,
+            threads=threads,
+            progress=progress,
+        )
+    if result.replications < result.wanted:
+        typer.echo(f"Stopped: kept {result.replications} of {result.wanted} replications of every policy.", err=True)
+    if output is not None:
+        result.save(output, command=" ".join(["headwater", *sys.argv[1:]]))
+        typer.echo(f"The trajectories are in {output}", err=True)
+    if plot is not None:
+        _plot_regret(result, plot)
+    if as_json:
+        _print_json(result.to_dict())
+    else:
+        from headwater.tables import print_simulation
+
+        print_simulation(result)
+
+
+@app.command(epilog="Example:  headwater report results/run1 results/run2 --output page.html")
+def report(
+    results: Annotated[list[Path], typer.Argument(help="Folders that headwater simulate --output wrote.", show_default=False)],
+    output: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
+) -> None:
+    """Make one self-contained HTML page from saved simulations."""
+    from headwater.report.page import write_report
+    from headwater.simulation import load_simulation
+
+    write_report([load_simulation(folder) for folder in results], output)
+    typer.echo(f"The page is {output}: open it in a browser.", err=True)
+
+
 @app.command(epilog="Example:  headwater reproduce --output results")
 def reproduce(
     output: Annotated[Path, typer.Option(help="The folder for the page, its figures and the data.")] = Path("results"),
+    scale: Annotated[
+        float, typer.Option(help="Shorten every horizon by this factor, for a quick look.", min=0.001, max=1.0)
+    ] = 1.0,
     as_json: Json = False,
 ) -> None:
-    """Analyse every problem of the paper, compare with what it says, and write one page with figures."""
-    from headwater.paper import compare
+    """Reproduce the paper: analyse and simulate each of its problems, compare with what it says, and write one page."""
+    from headwater.paper import reproduce as run
+    from headwater.progress import share_bar
     from headwater.report.page import write_page
 
-    typer.echo("Analysing the paper's problems …", err=True)
-    panels = compare()
+    with share_bar() as progress:
+        panels = run(scale=scale, progress=progress)
     page = write_page(panels, output)
     if as_json:
         _print_json({panel.case.id: panel.to_dict() for panel in panels})
@@ -143,6 +224,38 @@ def reproduce(
 
         print_panels(panels)
     typer.echo(f"The page is {page}: open it in a browser.", err=True)
+
+
+@app.command()
+def bench(
+    quick: Annotated[bool, typer.Option("--quick", help="Shorter runs, rougher numbers.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Measure simulation and live decisions on this machine, beside a C program compiled here."""
+    from headwater.bench import run
+
+    result = run(quick=quick, say=lambda line: typer.echo(line, err=as_json))
+    if as_json:
+        _print_json(result)
+
+
+def _check_plot(plot: Path | None) -> None:
+    if plot is not None and plot.suffix not in (".png", ".svg", ".html"):
+        raise ProblemError(f"--plot: got {plot.name}; expected a name that ends in .png, .svg or .html")
+
+
+def _plot_regret(simulation: Simulation, path: Path) -> None:
+    from headwater.report.regret_data import regret_figure
+
+    if path.suffix == ".html":
+        from headwater.report.page import write_report
+
+        write_report([simulation], path)
+    else:
+        from headwater.report.draw import draw_regret, save
+
+        save(draw_regret(regret_figure(simulation)), path)
+    typer.echo(f"The picture is in {path}", err=True)
 
 
 def _plot(problem: Problem, analysis: Analysis, path: Path) -> None:

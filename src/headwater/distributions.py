@@ -152,6 +152,9 @@ def as_distribution(latent: Latent, given: Any, found: Complaints, place: str = 
     """
     before = len(found.lines)
     if isinstance(given, (Finite, Sample, Named, Independent)):
+        if not _fits(given, latent):
+            found.say(f"{place}: got a distribution on another support; expected one on this problem's")
+            return None
         return given
     if isinstance(latent, Discrete):
         result: Distribution | None = _on_values(latent, given, found, place)
@@ -162,6 +165,26 @@ def as_distribution(latent: Latent, given: Any, found: Complaints, place: str = 
     else:
         result = _on_vector(latent, given, found, place)
     return result if len(found.lines) == before else None
+
+
+def _fits(law: Distribution, latent: Latent) -> bool:
+    """Whether a distribution that was read for some support is one on this support."""
+    if isinstance(law, Finite):
+        return listed(latent) and not isinstance(latent, Continuous) and len(law.p) == latent.size
+    if isinstance(latent, Continuous):
+        inside = isinstance(law, Sample) and len(law.points) == 1 and not _outside(latent, law.points)
+        return inside or (isinstance(law, Named) and (law.low, law.high) == latent.support)
+    if isinstance(latent, Discrete) or isinstance(law, Named):
+        return False
+    if isinstance(law, Sample):
+        return len(law.points) == len(latent.names) and not _outside(latent, law.points)
+    return len(law.parts) == len(latent.parts) and all(map(_fits_part, law.parts, latent.parts))
+
+
+def _fits_part(law: Floats | Named, part: tuple[float, ...] | Interval) -> bool:
+    if isinstance(part, Interval):
+        return isinstance(law, Named) and (law.low, law.high) == (part.low, part.high)
+    return not isinstance(law, Named) and len(law) == len(part)
 
 
 def _on_values(latent: Discrete, given: Any, found: Complaints, place: str) -> Finite:
@@ -230,12 +253,14 @@ def _sample(latent: Continuous | Vector, given: Mapping[str, Any], found: Compla
             found.say(f"{place}.weights: expected numbers that are 0 or more, and not all 0")
     if len(found.lines) > before:
         return None
-    _inside(latent, points, found, f"{place}.sample")
+    for n, value, wanted in _outside(latent, points):
+        found.add(f"{place}.sample[{n}]", value, wanted)
     return Sample(points, normalised(weights))
 
 
-def _inside(latent: Continuous | Vector, points: Floats, found: Complaints, place: str) -> None:
-    """Complain about the first sample point outside the support of each component."""
+def _outside(latent: Continuous | Vector, points: Floats) -> list[tuple[int, float, str]]:
+    """For each component with a sample point outside its support, the first one: its number, its value, what was expected."""
+    out = []
     parts = (Interval(*latent.support),) if isinstance(latent, Continuous) else latent.parts
     for i, part in enumerate(parts):
         if isinstance(part, Interval):
@@ -244,7 +269,8 @@ def _inside(latent: Continuous | Vector, points: Floats, found: Complaints, plac
             bad, wanted = ~np.isin(points[i], part), "its listed values"
         if bad.any():
             n = int(np.argmax(bad))
-            found.add(f"{place}[{n}]", float(points[i, n]), f"{latent.names[i]} in {wanted}")
+            out.append((n, float(points[i, n]), f"{latent.names[i]} in {wanted}"))
+    return out
 
 
 def _named(given: Any, low: float, high: float, found: Complaints, place: str) -> Named | None:

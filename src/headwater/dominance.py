@@ -65,7 +65,7 @@ def _sampled(problem: Problem) -> Floats:
     if isinstance(problem.latent, Continuous):
         model = model_of(problem)
         assert isinstance(model, ScalarModel)
-        return model.values(np.unique(np.concatenate([points[0], *(p.breaks() for p in model.pieces)])))
+        return model.values(np.unique(np.concatenate([points[0], *(p.breaks() for p in model.pieces)]))[None])
     return np.stack([arm.expression(*points) for arm in problem.arms.values() if isinstance(arm, Formula)])
 
 

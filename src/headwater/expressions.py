@@ -157,7 +157,7 @@ class Expression:
         while todo:
             factor, i = todo.pop()
             op = self.tape[i]
-            constant = [self.tape[j].value if self.tape[j].code == "const" else None for j in op.args]
+            constant = [self._factor(j, factor, op.code) for j in op.args]
             if op.code == "add":
                 todo += [(factor, op.args[1]), (factor, op.args[0])]
             elif op.code == "sub":
@@ -165,14 +165,22 @@ class Expression:
             elif op.code == "neg":
                 todo.append((-factor, op.args[0]))
             elif op.code == "mul" and constant[0] is not None:
-                todo.append((factor * constant[0], op.args[1]))
+                todo.append((constant[0], op.args[1]))
             elif op.code == "mul" and constant[1] is not None:
-                todo.append((factor * constant[1], op.args[0]))
-            elif op.code == "div" and constant[1]:
-                todo.append((factor / constant[1], op.args[0]))
+                todo.append((constant[1], op.args[0]))
+            elif op.code == "div" and constant[1] is not None:
+                todo.append((constant[1], op.args[0]))
             else:
                 out.append((factor, i))
         return out
+
+    def _factor(self, i: int, factor: float, code: str) -> float | None:
+        """``factor`` times (or divided by) the constant at ``i``; ``None`` when that is no constant, or the result no number."""
+        op = self.tape[i]
+        if op.code != "const" or (code == "div" and op.value == 0):
+            return None
+        result = factor / op.value if code == "div" else factor * op.value
+        return result if math.isfinite(result) else None
 
 
 def _linear_step(op: Operation, forms: Sequence[Floats | None], variables: int) -> Floats | None:
@@ -232,8 +240,9 @@ def parse(text: str, names: Sequence[str]) -> Expression:
     except (MemoryError, RecursionError, ValueError, OverflowError):
         raise ExpressionError("this is nested too deeply to read", 1) from None
     builder = _Builder({name: i for i, name in enumerate(names)}, offset)
-    builder.add(tree.body, 0)
-    return Expression(text, tuple(names), tuple(builder.tape))
+    root = builder.add(tree.body, 0)
+    # a constant that was folded may stand on the tape already, before its parts: the last line must be the result
+    return Expression(text, tuple(names), tuple(builder.tape[: root + 1]))
 
 
 class _Builder:

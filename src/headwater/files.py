@@ -117,10 +117,10 @@ def load_problem(path: str | Path) -> Problem:
         if path.stat().st_size > MAX_BYTES:
             raise ProblemError(f"{path}: the file has {path.stat().st_size:,} bytes; at most {MAX_BYTES:,} are read")
         text = path.read_bytes().decode("utf-8-sig")  # some editors put a mark before the text
-    except OSError as error:
-        raise ProblemError(f"{path}: cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError as error:
         raise ProblemError(f"{path}: is not UTF-8 text (byte {error.start})") from None
+    except (OSError, ValueError) as error:  # ValueError: a name no file can have
+        raise ProblemError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     name = path.stem if path.stem.isprintable() else ""
     return parse_problem(text, name=name, json_text=path.suffix.lower() == ".json")
 

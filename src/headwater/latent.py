@@ -20,6 +20,8 @@ from headwater.expressions import check_name
 
 MAX_POINTS = 4_000_000
 """A product support with more points than this is never listed."""
+MAX_END = 1e50
+"""The largest magnitude of an interval's finite end: widths, squares and cubes of it are still numbers."""
 
 
 @dataclass(frozen=True)
@@ -206,7 +208,7 @@ def _check_values(place: str, values: Any, found: Complaints) -> tuple[str | flo
 
 
 def _check_interval(place: str, value: Any, found: Complaints) -> tuple[float, float]:
-    wanted = "two numbers, the lower end first (inf and -inf are allowed)"
+    wanted = f"two numbers within ±{MAX_END:g}, the lower end first (inf and -inf are allowed)"
     words = {"inf": math.inf, "+inf": math.inf, "-inf": -math.inf}  # JSON has no infinity
     if not is_list(value) or len(value) != 2:
         found.add(place, value, wanted)
@@ -219,7 +221,8 @@ def _check_interval(place: str, value: Any, found: Complaints) -> tuple[float, f
         low, high = float(ends[0]), float(ends[1])
     except OverflowError:
         low = high = math.nan
-    if not low < high or low == math.inf or high == -math.inf:
+    far = any(MAX_END < abs(end) < math.inf for end in (low, high))
+    if not low < high or low == math.inf or high == -math.inf or far:
         found.add(place, value, wanted)
         return 0.0, 1.0
     return low, high

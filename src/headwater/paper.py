@@ -7,13 +7,16 @@ everything the text says about the three cases.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
+
+import numpy as np
 
 from headwater.analysis import Analysis, analyze
 from headwater.latent import Continuous, Discrete, Vector
 from headwater.problem import Problem
+from headwater.simulation import Simulation, simulate
 
 
 @dataclass(frozen=True)
@@ -21,8 +24,8 @@ class Claim:
     """One thing the paper says of a case: ``about`` names the part of the analysis, ``value`` what it should be."""
 
     says: str
-    about: Literal["best", "competitive", "non_competitive", "gap", "sum"]
-    value: Any
+    about: Literal["best", "competitive", "non_competitive", "gap", "sum", "flat", "grows", "below", "similar"]
+    value: Any = None
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,8 @@ class Case:
     problem: Problem
     claims: tuple[Claim, ...]
     note: str = ""
+    horizon: int = 20_000
+    replications: int = 500
 
 
 @dataclass(frozen=True)
@@ -52,9 +57,11 @@ class Panel:
     case: Case
     analysis: Analysis
     checks: tuple[Check, ...]
+    simulation: Simulation | None = None
 
     def to_dict(self) -> dict[str, Any]:
         return {
+            "simulation": None if self.simulation is None else self.simulation.to_dict(),
             "title": self.case.title,
             "note": self.case.note,
             "analysis": self.analysis.to_dict(),
@@ -70,6 +77,11 @@ def _claims(best: str, competitive: Sequence[str] = (), non_competitive: Sequenc
             out.append(Claim(f"{' and '.join(arms)} {verb} {about.replace('_', '-')}", about, list(arms)))  # type: ignore[arg-type]
     return tuple(out)
 
+
+FLAT = Claim("C-UCB's regret stays constant", "flat")
+GROWS = Claim("C-UCB's regret grows with the number of rounds", "grows")
+BELOW = Claim("C-UCB's regret is smaller than UCB1's", "below")
+SIMILAR = Claim("C-UCB and UCB1 perform alike", "similar")
 
 _DISCRETE_ARMS = {
     "arm 1": [0, 1.5, 1.5, 4, 2],
@@ -102,17 +114,20 @@ def _continuous(case: str, a: int, b: int, claims: tuple[Claim, ...], what: str,
         distribution={"name": "beta", "a": a, "b": b},
         name=f"continuous case {case}",
     )
-    return Case(f"continuous-{case}", f"Continuous X ~ Beta({a}, {b}){what}", problem, claims, note)
+    return Case(f"continuous-{case}", f"Continuous X ~ Beta({a}, {b}){what}", problem, claims, note, replications=100)
 
 
-def _vector(number: int, distribution: Any, claims: tuple[Claim, ...], what: str, note: str = "") -> Case:
+def _vector(
+    number: int, distribution: Any, claims: tuple[Claim, ...], what: str, note: str = "", horizon: int = 20_000
+) -> Case:
     problem = Problem(
         latent=Vector({"x1": [-1, 0, 1], "x2": [-1, 0, 1]}),
         arms={"arm 1": "x1 + x2", "arm 2": "x1 - x2"},
         distribution=distribution,
         name=f"vector case {number}",
     )
-    return Case(f"vector-{number}", f"Latent vector, case {number}: {what}", problem, claims, note)
+    title = f"Latent vector, case {number}: {what}"
+    return Case(f"vector-{number}", title, problem, claims, note, horizon=horizon, replications=100)
 
 
 def _peaked() -> list[list[float]]:
@@ -136,14 +151,18 @@ TWO_ARMS = Case(
 
 CASES: tuple[Case, ...] = (
     TWO_ARMS,
-    _discrete(1, [0.1, 0.2, 0.25, 0.25, 0.2], _claims("arm 1", (), ("arm 2", "arm 3")), "no competitive arm"),
-    _discrete(2, [0.25, 0.17, 0.25, 0.17, 0.16], _claims("arm 3", ("arm 2",), ("arm 1",)), "one competitive arm"),
-    _discrete(3, [0.05, 0.3, 0.3, 0.05, 0.3], _claims("arm 3", ("arm 1", "arm 2")), "two competitive arms"),
+    _discrete(1, [0.1, 0.2, 0.25, 0.25, 0.2], (*_claims("arm 1", (), ("arm 2", "arm 3")), FLAT, BELOW), "no competitive arm"),
+    _discrete(
+        2, [0.25, 0.17, 0.25, 0.17, 0.16], (*_claims("arm 3", ("arm 2",), ("arm 1",)), GROWS, BELOW), "one competitive arm"
+    ),
+    _discrete(
+        3, [0.05, 0.3, 0.3, 0.05, 0.3], (*_claims("arm 3", ("arm 1", "arm 2")), GROWS, SIMILAR, BELOW), "two competitive arms"
+    ),
     _continuous(
         "1",
         4,
         4,
-        _claims("arm 1", (), ("arm 2", "arm 3")),
+        (*_claims("arm 1", (), ("arm 2", "arm 3")), FLAT, BELOW),
         ": as printed",
         "With the printed g2 = 1 - exp(-2.5 x), arm 2 is competitive. The paper's three statements hold together only for "
         "a rate between 1.012 and 2.247.",
@@ -152,17 +171,17 @@ CASES: tuple[Case, ...] = (
         "1-variant",
         4,
         4,
-        _claims("arm 1", (), ("arm 2", "arm 3")),
+        (*_claims("arm 1", (), ("arm 2", "arm 3")), FLAT, BELOW),
         ", with g2 = 1 - exp(-2 x)",
         "A variant with which everything the paper says of this case is true.",
         rate=2,
     ),
-    _continuous("2", 2, 5, _claims("arm 1", ("arm 2",), ("arm 3",)), ""),
-    _continuous("3", 1, 5, _claims("arm 3", ("arm 1", "arm 2")), ""),
+    _continuous("2", 2, 5, (*_claims("arm 1", ("arm 2",), ("arm 3",)), GROWS, BELOW), ""),
+    _continuous("3", 1, 5, (*_claims("arm 3", ("arm 1", "arm 2")), GROWS, SIMILAR), ""),
     _vector(
         1,
         {"x1": [0.3, 0.4, 0.3], "x2": [0.38, 0.22, 0.4]},
-        (*_claims("arm 1", ("arm 2",)), Claim("arm 2's gap is 0.04", "gap", ("arm 2", 0.04))),
+        (*_claims("arm 1", ("arm 2",)), Claim("arm 2's gap is 0.04", "gap", ("arm 2", 0.04)), GROWS, SIMILAR),
         "arm 2 is competitive",
     ),
     _vector(
@@ -172,21 +191,83 @@ CASES: tuple[Case, ...] = (
             *_claims("arm 1", (), ("arm 2",)),
             Claim("arm 2's gap is 0.04", "gap", ("arm 2", 0.04)),
             Claim("the probabilities .48, .5 and seven times .0028 sum to 1", "sum", 0.48 + 0.5 + 7 * 0.0028),
+            FLAT,
+            BELOW,
         ),
         "arm 2 is non-competitive",
         "The printed probabilities sum to 0.9996; .02/7 for each of the seven other points is used. "
         "The pseudo-gap is so narrow that the regret flattens only after about 100,000 rounds.",
+        horizon=200_000,
     ),
 )
 
 
+POLICIES = ("ucb1", "c-ucb", "kl-ucb", "c-kl-ucb", "ts", "c-ts")
+SEED = 2019
+
+
 def compare(cases: Sequence[Case] = CASES) -> list[Panel]:
-    """Analyse each case and check each claim."""
+    """Analyse each case and check each claim that analysis can decide."""
+    return [_panel(case, None) for case in cases]
+
+
+def reproduce(
+    cases: Sequence[Case] = CASES,
+    *,
+    policies: Sequence[str] = POLICIES,
+    scale: float = 1.0,
+    progress: Callable[[str, float], None] | None = None,
+) -> list[Panel]:
+    """Analyse and simulate each case and check each claim. ``scale`` shortens horizons (and their claims' strength)."""
     panels = []
-    for case in cases:
-        analysis = analyze(case.problem)
-        panels.append(Panel(case, analysis, tuple(_check(claim, analysis) for claim in case.claims)))
+    for n, case in enumerate(cases):
+
+        def report(done: int, total: int, n: int = n, case: Case = case) -> None:
+            if progress is not None:
+                progress(case.title, (n + done / total) / len(cases))
+
+        run = simulate(
+            case.problem,
+            policies=policies,
+            horizon=max(int(case.horizon * scale), 100),
+            replications=case.replications,
+            seed=SEED,
+            progress=report,
+        )
+        panels.append(_panel(case, run))
     return panels
+
+
+def _panel(case: Case, run: Simulation | None) -> Panel:
+    analysis = analyze(case.problem)
+    checks = []
+    for claim in case.claims:
+        if claim.about in ("flat", "grows", "below", "similar"):
+            checks += [] if run is None else [_check_regret(claim, run)]
+        else:
+            checks.append(_check(claim, analysis))
+    return Panel(case, analysis, tuple(checks), run)
+
+
+def _check_regret(claim: Claim, run: Simulation) -> Check:
+    """Claims about curves. Flat: the last half of the rounds (one doubling) adds less than a tenth of what UCB1 adds there.
+
+    Below: the paired 95 % interval of C-UCB less UCB1 lies under 0. Alike: the means differ by less than a tenth.
+    """
+    mean = {name: run.regret(name).mean(axis=0) for name in ("ucb1", "c-ucb")}
+    half = int(np.searchsorted(run.rounds, run.horizon // 2))
+    added = {name: float(curve[-1] - curve[half]) for name, curve in mean.items()}
+    difference = run.compare("c-ucb", "ucb1")
+    ends = f"C-UCB {mean['c-ucb'][-1]:.4g}, UCB1 {mean['ucb1'][-1]:.4g} after {run.horizon:,} rounds"
+    since = f"from round {run.rounds[half]:,} to {run.horizon:,} C-UCB adds {added['c-ucb']:.3g}, UCB1 {added['ucb1']:.3g}"
+    if claim.about in ("flat", "grows"):
+        flat = added["c-ucb"] < 0.1 * added["ucb1"]
+        return Check(claim.says, since, flat == (claim.about == "flat"))
+    if claim.about == "below":
+        interval = f"difference {difference.difference:.3g} ({difference.low:.3g} to {difference.high:.3g})"
+        return Check(claim.says, f"{ends}; {interval}", difference.high < 0)
+    ratio = float(mean["c-ucb"][-1] / mean["ucb1"][-1])
+    return Check(claim.says, f"{ends}: {ratio:.2f} times", 0.9 < ratio < 1.1)
 
 
 def _check(claim: Claim, analysis: Analysis) -> Check:

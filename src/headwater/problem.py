@@ -185,9 +185,22 @@ class Problem:
 
     def to_toml(self) -> str:
         """The problem as the text of a problem file; ``load_problem`` reads it back to an equal problem."""
-        import tomli_w
+        body = self.to_dict()
+        tables = {key: body.pop(key) for key in ("latent", "arms")}
+        lines = [_entry(key, value) for key, value in body.items()]
+        for title, entries in tables.items():
+            lines += [f"\n[{title}]", *(_entry(key, value) for key, value in entries.items())]
+        return "\n".join(lines).lstrip() + "\n"
 
-        return tomli_w.dumps(self.to_dict())
+
+def _entry(key: str, value: Any) -> str:
+    """A line of TOML. Tables stand inline: sections would have to come last, and the order of arms and components counts."""
+    import tomli_w
+
+    if not isinstance(value, dict):
+        return tomli_w.dumps({key: value}).strip()
+    inner = ", ".join(_entry(k, v) for k, v in value.items())
+    return tomli_w.dumps({key: 0}).removesuffix("0\n") + "{ " + inner + " }"
 
 
 def _latent_body(latent: Latent) -> dict[str, Any]:
@@ -264,8 +277,7 @@ def _check_arms(latent: Latent, arms: Any, found: Complaints) -> dict[str, Arm]:
 
 
 def _check_arm(place: str, given: Any, latent: Latent, found: Complaints) -> Arm | None:
-    if isinstance(given, (Table, Formula, Function, Random)):
-        return given
+    given = _unread(given, latent)
     if isinstance(given, str):
         return _check_formula(place, given, latent, found)
     if callable(given):
@@ -277,6 +289,20 @@ def _check_arm(place: str, given: Any, latent: Latent, found: Complaints) -> Arm
     if isinstance(given, Mapping):
         return _check_random(place, given, latent, found)
     return _check_table(place, table(place, given, latent.shape, found, of="rewards, one per latent value"), found)
+
+
+def _unread(given: Any, latent: Latent) -> Any:
+    """An arm of another problem, as it was written: this one may have another support."""
+    if isinstance(given, Formula):
+        return given.expression.text
+    if isinstance(given, Function):
+        return given.function
+    if not isinstance(given, (Table, Random)) or isinstance(latent, Continuous):
+        return given
+    body = given.rewards if isinstance(given, Table) else given.probabilities
+    shape = (*latent.shape, *body.shape[1:])
+    body = body.reshape(shape) if body.size == math.prod(shape) else body
+    return body if isinstance(given, Table) else {"outcomes": given.outcomes, "probabilities": body}
 
 
 def _check_table(place: str, rewards: Floats, found: Complaints) -> Table:

@@ -16,6 +16,7 @@ from headwater.problem import Problem
 
 if TYPE_CHECKING:
     from headwater.paper import Panel
+    from headwater.simulation import Simulation
 
 MOST = 40
 
@@ -89,6 +90,34 @@ def print_pseudo(problem: Problem, k: int, reward: float, upper: Floats, lower: 
                 style="dim",
             )
         )
+
+
+def print_simulation(run: Simulation) -> None:
+    """One row per policy, and what the first policy is to the others."""
+    console = _console()
+    title = f"{run.problem.name or 'Problem'}: {run.replications:,} runs of {run.horizon:,} rounds, seed {run.seed}"
+    table = Table(title=Text(title), title_justify="left")
+    for heading in ("policy", "mean regret", "± s.e.", "median", "5 % to 95 %", "pulls per arm"):
+        table.add_column(heading, justify="left" if heading in ("policy", "pulls per arm") else "right")
+    results = run.to_dict()
+    for name, row in results["policies"].items():
+        pulls = ", ".join(f"{arm} {n:,.0f}" for arm, n in list(row["pulls_mean"].items())[:6])
+        spread = f"{row['regret_p05'][-1]:,.4g} to {row['regret_p95'][-1]:,.4g}"
+        numbers = [f"{row[key][-1]:,.4g}" for key in ("regret_mean", "regret_se", "regret_p50")]
+        table.add_row(Text(name), *numbers, spread, Text(pulls + (", …" if len(row["pulls_mean"]) > 6 else "")))
+    console.print(table)
+    for row in results["comparisons"]:
+        console.print(
+            Text(
+                f"{row['policy']} less {row['against']}: {row['difference']:+,.4g} ({row['low']:+,.4g} to {row['high']:+,.4g}, "
+                "95 %, paired on the same draws of X)"
+            )
+        )
+    rate = run.horizon * run.replications * len(run.outcomes) / max(run.seconds, 1e-9)
+    console.print(Text(f"B = {run.reward_range:.6g}; {run.seconds:.2f} s, {rate:,.3g} rounds a second", style="dim"))
+    if run.quantisation_error:
+        note = f"X was quantised: that moves no arm's mean by more than {run.quantisation_error:.1g}"
+        console.print(Text(note, style="dim"))
 
 
 def print_panels(panels: Sequence[Panel]) -> None:

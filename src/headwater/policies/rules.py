@@ -84,13 +84,18 @@ class Spec:
     @property
     def title(self) -> str:
         """The name with whatever is not the default."""
-        extras = [] if self.reference in ("none", "most-pulled") else [self.reference]
+        extras: list[str] = [] if self.reference in ("none", "most-pulled") else [self.reference]
         if isinstance(self.rule, KLUCB) and self.rule.form != "bernoulli":
             extras.append(self.rule.form)
         if isinstance(self.rule, Thompson):
             extras += [] if self.rule.posterior == "normal" else [self.rule.posterior]
             extras += [] if self.rule.sd is None else [f"sd={self.rule.sd:g}"]
         return self.name + (f" ({', '.join(extras)})" if extras else "")
+
+    def sd(self, scale: float) -> float:
+        """The standard deviation of one reward that Thompson sampling assumes: B/2 unless given."""
+        given = self.rule.sd if isinstance(self.rule, Thompson) else None
+        return 0.5 * scale if given is None else given
 
     def to_dict(self) -> dict[str, object]:
         out: dict[str, object] = {"name": self.name}
@@ -127,3 +132,22 @@ def make_spec(name: str, **options: object) -> Spec:
         if key not in known:
             raise ProblemError(f"{key}: not an option of {name}; expected {', '.join([*known, 'reference']) or 'none'}")
     return Spec(rule(**options), reference)  # type: ignore[arg-type]
+
+
+def parse_spec(text: str) -> Spec:
+    """A policy from text: a name, and perhaps options after a colon.
+
+    >>> parse_spec("c-ts:posterior=beta,reference=well-pulled").title
+    'c-ts (well-pulled, beta)'
+    """
+    name, _, tail = text.strip().partition(":")
+    options: dict[str, object] = {}
+    for part in filter(None, tail.split(",")):
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals:
+            raise ProblemError(f"policy: got {shown(part)} after {name}; expected option=value")
+        try:
+            options[key] = float(value)
+        except ValueError:
+            options[key] = value
+    return make_spec(name, **options)

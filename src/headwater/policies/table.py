@@ -62,7 +62,7 @@ class LevelTable:
     """Every arm's levels, and what each says of the other arms, for problems with finitely many rewards per arm.
 
     ``cells[k, m, ell]`` is the excess of arm k's m-th reward over target ell's pseudo-reward in units, ``cells[k, m, K]`` the
-    reward itself; shape (K, M, K + 1), rows padded with zeros. ``levels[k]`` are arm k's rewards.
+    reward itself; shape (K, M, K + 1), rows padded. ``levels[k]`` are arm k's rewards.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -71,7 +71,7 @@ class LevelTable:
         self.count = self.model.count
         assert has_levels(self.model)
         self.levels = [self.model.payable(k)[:, 0] for k in range(self.count)]
-        self.units = choose_units(np.concatenate(self.levels))
+        self.units = units_of(self.model)
         self.scale = self.model.reward_range
         self.low, self.span = bounds(self.model)
 
@@ -88,6 +88,7 @@ class LevelTable:
             s = self.model.pseudo(k, value)
             out[k, : len(value), :-1] = self.units.excesses(value, s).T
             out[k, : len(value), k] = 0
+            out[k, :, -1] = self.units.rewards(value)[0]  # padding that pays no more than the arm does
             out[k, : len(value), -1] = self.units.rewards(value)
         return out
 
@@ -95,6 +96,13 @@ class LevelTable:
 def has_levels(model: Model) -> bool:
     """Whether every arm pays one of finitely many rewards that can be listed."""
     return isinstance(model, (FiniteModel, FactoredModel))
+
+
+def units_of(model: Model) -> Units:
+    """The units of a problem's rewards."""
+    if has_levels(model):
+        return choose_units(np.concatenate([model.payable(k)[:, 0] for k in range(model.count)]))
+    return Units(max(float(np.max(abs(model.ranges))), 1e-300) * FINE, False)
 
 
 def bounds(model: Model) -> tuple[float, float]:

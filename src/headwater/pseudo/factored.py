@@ -73,8 +73,7 @@ class FactoredModel(Model):
     def phi(self, k: int, distribution: Distribution) -> Estimate:
         if isinstance(distribution, Sample):
             return Estimate(self.pseudo(k, self.arms[k](*distribution.points)) @ distribution.weights, 0.0)
-        value, weight = self._law(k, distribution)
-        return Estimate(self.pseudo(k, value) @ weight, 0.0)
+        return Estimate(self.pseudo(k, self.values(k)) @ self.law(k, distribution), 0.0)
 
     def invertible(self) -> list[bool]:
         """A reward that reveals more than ``MAX_POINTS`` points would need as many levels: never here."""
@@ -84,13 +83,16 @@ class FactoredModel(Model):
         value, weight = self._block(sorted(arm.scope(root)), [(arm, [(1.0, root)])], _parts(distribution))
         return float(value[0] @ weight)
 
-    def _law(self, k: int, distribution: Distribution) -> tuple[Floats, Floats]:
-        """Arm k's rewards and their probabilities."""
+    def law(self, k: int, distribution: Distribution) -> Floats:
+        """The probability of each of arm k's rewards, in the order of ``values``."""
+        if isinstance(distribution, Sample):
+            at = np.searchsorted((self.values(k)[:-1] + self.values(k)[1:]) / 2, self.arms[k](*distribution.points))
+            return np.asarray(np.bincount(at, weights=distribution.weights, minlength=len(self.values(k))), dtype=float)
         value, weight = np.zeros(1), np.ones(1)
         for terms, scope in _blocks([self.arms[k]]):
             v, w = self._block(scope, [(self.arms[k], terms[0])], _parts(distribution))
             value, weight = _merge(value, weight, v[0], w, self.names_of(k), add=False)
-        return value, weight
+        return weight
 
     def _combine(self, k: int, ell: int | None) -> tuple[Floats, Floats]:
         """Arm k's rewards, and for each the largest reward of arm ell (zeros when ell is None)."""

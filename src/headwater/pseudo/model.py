@@ -17,9 +17,9 @@ from abc import ABC, abstractmethod
 import numpy as np
 
 from headwater.arrays import Floats
-from headwater.distributions import Distribution
+from headwater.distributions import Distribution, Named
 from headwater.errors import RewardError
-from headwater.problem import Problem
+from headwater.problem import FAR, Problem
 from headwater.pseudo.box import Bound
 from headwater.quadrature import Estimate
 
@@ -57,6 +57,10 @@ class Model(ABC):
     def pseudo(self, k: int, rewards: Floats) -> Floats:
         """``s[ell, i]`` for observed arm k and payable ``rewards`` (R,): shape (K, R). Never below the truth."""
 
+    def upward(self, k: int, rewards: Floats) -> Floats:
+        """As ``pseudo``, for many rewards at once: may err upward where exactness would cost too much."""
+        return self.pseudo(k, rewards)
+
     def bounds(self, k: int, rewards: Floats) -> Bound:
         """As ``pseudo``, with what is attained beside it: the same, unless a search stopped early. Both (K, R)."""
         s = self.pseudo(k, rewards)
@@ -91,6 +95,11 @@ class Model(ABC):
                 f"reward: got {rewards[np.argmax(bad)]:.12g}; arm {self.problem.names[k]} can pay {listing(lo, hi)}"
             )
         return np.asarray(near)
+
+
+def draw(law: Named, u: Floats) -> Floats:
+    """``law.quantile``, kept within ``FAR``: beyond it functions are only bounded, and at infinity many are NaN."""
+    return np.clip(law.quantile(u), -FAR, FAR)
 
 
 def listing(lo: Floats, hi: Floats, most: int = 12) -> str:

@@ -341,10 +341,12 @@ def _sampled_turns(function: _Function, x: Floats, jumps: Floats) -> Floats:
 
 
 def _midpoint(a: Floats, b: Floats) -> Floats:
-    """A point between: half way, or half way in magnitude when the ends differ by orders of it."""
+    """A point between: half way, or half way in magnitude when the ends differ by orders of it; ±1 on the way to 0."""
     with np.errstate(all="ignore"):
         plain = a + (b - a) / 2
         far = (a > 0) & (b > 16 * a) | (b < 0) & (a < 16 * b)
+        plain = np.where((a <= 0) & (b > 16 * np.maximum(-a, 1)), 1.0, plain)
+        plain = np.where((b >= 0) & (-a > 16 * np.maximum(b, 1)), -1.0, plain)
         return np.where(far, np.sign(a) * np.sqrt(abs(a)) * np.sqrt(abs(b)), plain)
 
 

@@ -10,7 +10,7 @@ from headwater.arrays import Floats
 from headwater.distributions import Distribution, Named, Sample
 from headwater.latent import Continuous
 from headwater.problem import Formula, Function, Problem
-from headwater.pseudo.model import PAD, Model
+from headwater.pseudo.model import PAD, Model, draw
 from headwater.pseudo.pieces import Pieces, from_expression, from_function
 from headwater.quadrature import Estimate, integrate
 
@@ -57,16 +57,16 @@ class ScalarModel(Model):
                 np.maximum.at(s[ell], which, target.largest(a, b))
         return s[:, back]
 
-    def values(self, x: Floats) -> Floats:
-        """Every arm's reward at x (n,), shape (K, n)."""
-        return np.stack([p.function(x) for p in self.pieces])
+    def values(self, points: Floats) -> Floats:
+        """Every arm's reward at ``points`` (1, n), shape (K, n)."""
+        return np.stack([p.function(points[0]) for p in self.pieces])
 
     def means(self, distribution: Distribution) -> Estimate:
         if isinstance(distribution, Sample):
-            return Estimate(self.values(distribution.points[0]) @ distribution.weights, 0.0)
+            return Estimate(self.values(distribution.points) @ distribution.weights, 0.0)
         assert isinstance(distribution, Named)
         breaks = distribution.position(np.unique(np.concatenate([p.breaks() for p in self.pieces])))
-        return self._integrate(lambda u: self.values(distribution.quantile(u)), breaks)
+        return self._integrate(lambda u: self.values(draw(distribution, u)[None]), breaks)
 
     def phi(self, k: int, distribution: Distribution) -> Estimate:
         if isinstance(distribution, Sample):
@@ -75,7 +75,7 @@ class ScalarModel(Model):
         assert isinstance(distribution, Named)
 
         def integrand(u: Floats) -> Floats:
-            return self.pseudo(k, self.pieces[k].function(distribution.quantile(u)))
+            return self.pseudo(k, self.pieces[k].function(draw(distribution, u)))
 
         return self._integrate(integrand, distribution.position(self._breaks(k)))
 

@@ -20,7 +20,7 @@ from headwater.expressions import Expression, parse
 from headwater.latent import Interval, Vector, grid
 from headwater.problem import Formula, Problem
 from headwater.pseudo.box import Bound, bounded_maximum, linear_maximum, unconstrained_maximum
-from headwater.pseudo.model import PAD, Model
+from headwater.pseudo.model import PAD, Model, draw
 from headwater.pseudo.pieces import from_expression
 from headwater.quadrature import Estimate, integrate
 
@@ -132,6 +132,30 @@ class BoxModel(Model):
     def pseudo(self, k: int, rewards: Floats) -> Floats:
         return self.bounds(k, rewards).upper
 
+    def values(self, points: Floats) -> Floats:
+        """Every arm's reward at ``points`` (d, n), shape (K, n)."""
+        return np.stack([arm(*points) for arm in self.arms])
+
+    def upward(self, k: int, rewards: Floats) -> Floats:
+        """Linear pairs exactly; the others from a table over bins of rewards, each entry the most over its bin."""
+        edges = np.unique(np.quantile(rewards, np.linspace(0, 1, 8 * BINS + 1)))
+        at = np.clip(np.searchsorted(edges, rewards, side="right") - 1, 0, max(len(edges) - 2, 0))
+        out = np.empty((self.count, len(rewards)))
+        for ell in range(self.count):
+            if ell == k:
+                out[ell] = rewards
+            elif self.arms[ell].linear is not None and self.arms[k].linear is not None:
+                out[ell] = self._linear(ell, k, rewards).upper
+            else:
+                out[ell] = (
+                    self._search(ell, k, edges[:-1], edges[1:]).upper[at] if len(edges) > 1 else self.pseudo(k, rewards)[ell]
+                )
+        return out
+
+    def spread_points(self, distribution: Distribution, size: int) -> Floats:
+        """``size`` (a power of two) well-spread points of the latent vector, equally likely: shape (d, size)."""
+        return self._sobol(self._independent(distribution), 0, size)
+
     def bounds(self, k: int, rewards: Floats) -> Bound:
         """As ``pseudo``, with what a feasible point pays beside it: both (K, R)."""
         unique, back = np.unique(rewards, return_inverse=True)
@@ -171,7 +195,7 @@ class BoxModel(Model):
 
     def means(self, distribution: Distribution) -> Estimate:
         if isinstance(distribution, Sample):
-            return Estimate(np.stack([arm(*distribution.points) for arm in self.arms]) @ distribution.weights, 0.0)
+            return Estimate(self.values(distribution.points) @ distribution.weights, 0.0)
         parts = self._independent(distribution)
         mu, error = np.zeros(self.count), 0.0
         for k, arm in enumerate(self.arms):
@@ -238,20 +262,20 @@ class BoxModel(Model):
 
     def _draw(self, parts: tuple[Floats | Named, ...]) -> list[Floats]:
         """Scrambled Sobol points of the latent vector, each (d, DRAWS); the scatter between them estimates the error."""
+        return [self._sobol(parts, seed, DRAWS) for seed in range(SCRAMBLES)]
+
+    def _sobol(self, parts: tuple[Floats | Named, ...], seed: int, size: int) -> Floats:
         from scipy.stats import qmc
 
-        out = []
-        for seed in range(SCRAMBLES):
-            u = qmc.Sobol(len(parts), rng=np.random.default_rng(seed)).random(DRAWS).T
-            rows = []
-            for part, values, v in zip(parts, self.parts, u, strict=True):
-                if isinstance(part, Named):
-                    rows.append(part.quantile(v))
-                else:
-                    at = np.minimum(np.searchsorted(np.cumsum(part), v, side="right"), len(part) - 1)
-                    rows.append(np.array(values)[at])
-            out.append(np.stack(rows))
-        return out
+        rows = []
+        u = qmc.Sobol(len(parts), rng=np.random.default_rng(seed)).random(size).T
+        for part, values, v in zip(parts, self.parts, u, strict=True):
+            if isinstance(part, Named):
+                rows.append(part.quantile(v))
+            else:
+                at = np.minimum(np.searchsorted(np.cumsum(part), v, side="right"), len(part) - 1)
+                rows.append(np.array(values)[at])
+        return np.stack(rows)
 
     def _independent(self, distribution: Distribution) -> tuple[Floats | Named, ...]:
         assert isinstance(distribution, Independent)
@@ -272,5 +296,5 @@ def _integral(place: str, term: Expression, law: Named) -> tuple[float, float]:
     """The expectation of a function of one interval component, split where it turns or jumps, and its error."""
     pieces = from_expression(place, term, law.low, law.high)
     tolerance = 1e-11 * max(pieces.width, 1e-300)
-    value, error = integrate(lambda u: term(law.quantile(u))[None], law.position(pieces.breaks()), tolerance=tolerance)
+    value, error = integrate(lambda u: term(draw(law, u))[None], law.position(pieces.breaks()), tolerance=tolerance)
     return float(value[0]), error

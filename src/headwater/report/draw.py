@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headwater.report.analysis_data import AnalysisFigure
+from headwater.report.regret_data import RegretFigure
 from headwater.report.style import colour, verdict
 
 if TYPE_CHECKING:
@@ -135,3 +136,37 @@ def _pseudo_gaps(axis: Axes, data: AnalysisFigure) -> None:
     axis.invert_yaxis()
     axis.set_xlabel("pseudo-gap to the best arm\n(above 0: ruled out by the best arm's rewards alone)")
     axis.spines[["top", "right", "left"]].set_visible(False)
+
+
+def draw_regret(data: RegretFigure) -> Figure:
+    """Mean regret on a log axis of rounds with 95 % intervals, beside the pulls per arm at the horizon."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 4.4), layout="constrained", dpi=120)
+    axes: Any = figure.subplots(1, 2, width_ratios=[1.7, 1.0])
+    for curve in data.curves:
+        dashed = "--" if not curve.policy.startswith("c-") else "-"
+        axes[0].plot(data.rounds, curve.mean, dashed, color=curve.colour, linewidth=2.2, label=curve.policy)
+        axes[0].fill_between(data.rounds, curve.interval_low, curve.interval_high, color=curve.colour, alpha=0.2, linewidth=0)
+    axes[0].set_xscale("log")
+    axes[0].set_ylim(bottom=0)
+    axes[0].set(xlabel="round", ylabel="mean cumulative regret (95 % interval)")
+    axes[0].spines[["top", "right"]].set_visible(False)
+    axes[0].grid(alpha=0.25)
+    axes[0].legend(frameon=False, fontsize=9)
+    _pulls(axes[1], data)
+    figure.suptitle(_plain(f"{data.title}: {data.replications:,} runs"), fontsize=12, fontweight="bold")
+    return figure
+
+
+def _pulls(axis: Axes, data: RegretFigure) -> None:
+    shown = [k for k in range(len(data.arms)) if k != data.best][:12]
+    height = 0.8 / max(len(data.curves), 1)
+    for i, curve in enumerate(data.curves):
+        where = [row + (i - (len(data.curves) - 1) / 2) * height for row in range(len(shown))]
+        axis.barh(where, [max(float(curve.pulls[k]), 0.5) for k in shown], height=height * 0.9, color=curve.colour)
+    axis.set_xscale("log")
+    axis.set_yticks(range(len(shown)), [_plain(data.arms[k]) for k in shown])
+    axis.invert_yaxis()
+    axis.set_xlabel(f"mean pulls of the arms that are not best\n(of {int(data.rounds[-1]):,} rounds)")
+    axis.spines[["top", "right"]].set_visible(False)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from headwater.report.analysis_data import AnalysisFigure
+from headwater.report.regret_data import RegretFigure
 from headwater.report.style import colour, verdict
 
 
@@ -95,3 +96,28 @@ def _pseudo_gaps(figure: Any, data: AnalysisFigure) -> None:
     figure.add_trace(bars, row=1, col=2)
     figure.update_xaxes(title="pseudo-gap to the best arm (above 0: ruled out)", row=1, col=2)
     figure.update_yaxes(autorange="reversed", row=1, col=2)
+
+
+def plotly_regret(data: RegretFigure) -> Any:
+    """Mean regret with 95 % intervals; the legend switches policies on and off."""
+    import plotly.graph_objects as go
+
+    figure = go.Figure()
+    for curve in data.curves:
+        name = html.escape(curve.policy)
+        faint = "rgba({},{},{},.18)".format(*(int(curve.colour[i : i + 2], 16) for i in (1, 3, 5)))
+        band = {"mode": "lines", "line": {"width": 0}, "hoverinfo": "skip", "showlegend": False, "legendgroup": name}
+        figure.add_trace(go.Scatter(x=data.rounds, y=curve.interval_high, **band))
+        figure.add_trace(go.Scatter(x=data.rounds, y=curve.interval_low, fill="tonexty", fillcolor=faint, **band))
+        line = {"color": curve.colour, "width": 3, "dash": "solid" if curve.policy.startswith("c-") else "dash"}
+        figure.add_trace(go.Scatter(x=data.rounds, y=curve.mean, mode="lines", name=name, line=line, legendgroup=name))
+    figure.update_xaxes(type="log", title="round")
+    figure.update_yaxes(title="mean cumulative regret", rangemode="tozero")
+    figure.update_layout(
+        template="plotly_white",
+        height=430,
+        margin={"t": 20, "r": 10, "l": 60},
+        legend={"orientation": "h", "y": 1.12, "x": 0},
+        hovermode="x unified",
+    )
+    return figure

@@ -1,4 +1,4 @@
-"""One HTML page about the paper, self-contained: it needs no network and no other file."""
+"""HTML pages, self-contained: they need no network and no other file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from pathlib import Path
 
 from headwater.paper import Panel
 from headwater.report.analysis_data import analysis_figure
-from headwater.report.draw import draw_analysis, save
+from headwater.report.draw import draw_analysis, draw_regret, save
+from headwater.report.interactive import plotly_regret
+from headwater.report.regret_data import regret_figure
+from headwater.simulation import Simulation
 
 _STYLE = """
 :root { color-scheme: light dark; --line: #8884; --yes: #00795a; --no: #b54700; }
@@ -23,38 +26,87 @@ section { margin: 2.5rem 0; }
 nav a { margin-right: 1rem; white-space: nowrap; }
 .yes { color: var(--yes); font-weight: 600; }
 .no { color: var(--no); font-weight: 600; }
+.wide { overflow-x: auto; }
+.plotly-graph-div { background: #fff; border-radius: 6px; }
 .note { border-left: 3px solid var(--line); padding-left: .8rem; }
 """
 
 
 def write_page(panels: Sequence[Panel], output: Path) -> Path:
-    """Write the page, a PNG and an SVG per case, and the numbers as JSON; returns where the page is."""
+    """Write the page about the paper, a PNG and an SVG per figure, and the data; returns where the page is."""
     figures = output / "figures"
     sections = []
     for panel in panels:
-        figure = draw_analysis(analysis_figure(panel.case.problem, panel.analysis, panel.case.problem.distribution))
+        drawing = draw_analysis(analysis_figure(panel.case.problem, panel.analysis, panel.case.problem.distribution))
         for suffix in (".png", ".svg"):
-            save(figure, figures / (panel.case.id + suffix))
+            save(drawing, figures / (panel.case.id + suffix))
+        if panel.simulation is not None:
+            panel.simulation.save(output / "data" / panel.case.id, command="headwater reproduce")
+            regret = draw_regret(regret_figure(panel.simulation, panel.case.title))
+            for suffix in (".png", ".svg"):
+                save(regret, figures / (panel.case.id + "-regret" + suffix))
         sections.append(_section(panel, (figures / f"{panel.case.id}.svg").read_text(encoding="utf-8")))
     numbers = {panel.case.id: panel.to_dict() for panel in panels}
-    (output / "analysis.json").write_text(json.dumps(numbers, indent=2, allow_nan=False), encoding="utf-8")
+    (output / "numbers.json").write_text(json.dumps(numbers, indent=2, allow_nan=False), encoding="utf-8")
     page = output / "index.html"
-    page.write_text(_page(panels, sections), encoding="utf-8")
+    page.write_text(_paper_page(panels, sections), encoding="utf-8")
     return page
 
 
-def _page(panels: Sequence[Panel], sections: Sequence[str]) -> str:
+def write_report(simulations: Sequence[Simulation], path: Path) -> None:
+    """Write one page about any saved simulations."""
+    body = "<h1>Simulations</h1>"
+    for n, run in enumerate(simulations):
+        title = html.escape(run.problem.name or f"simulation {n + 1}")
+        about = f"{run.replications:,} runs of {run.horizon:,} rounds, seed {run.seed}, B = {run.reward_range:g}."
+        body += f"<section><h2>{title}</h2><p>{about}</p>{_regret(run, f'regret-{n}')}</section>"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(_document("Simulations", body), encoding="utf-8")
+
+
+def _document(title: str, body: str) -> str:
+    from plotly.offline import get_plotlyjs
+
+    return (
+        "<!doctype html><html lang=en><meta charset=utf-8>"
+        "<meta name=viewport content='width=device-width, initial-scale=1'>"
+        f"<title>{html.escape(title)}</title><style>{_STYLE}</style><script>{get_plotlyjs()}</script>{body}</html>"
+    )
+
+
+def _paper_page(panels: Sequence[Panel], sections: Sequence[str]) -> str:
     checks = [check for panel in panels for check in panel.checks]
     agree = sum(check.agrees for check in checks)
     links = " ".join(f"<a href='#{html.escape(p.case.id)}'>{html.escape(p.case.id)}</a>" for p in panels)
-    return (
-        f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width, initial-scale=1'>"
-        f"<title>Correlated bandits with a latent source: the paper, computed</title><style>{_STYLE}</style>"
+    seconds = sum(panel.simulation.seconds for panel in panels if panel.simulation is not None)
+    body = (
         "<h1>The paper, computed</h1>"
-        f"<p>Every problem of <em>Correlated Multi-armed Bandits with a Latent Random Source</em>, analysed by headwater. "
-        f"{agree} of {len(checks)} statements agree with the computation; each difference is shown.</p>"
-        f"<nav>{links}</nav>{''.join(sections)}</html>"
+        "<p>Every problem of <em>Correlated Multi-armed Bandits with a Latent Random Source</em>, analysed and simulated by "
+        f"headwater in {seconds:.0f} seconds. {agree} of {len(checks)} statements agree with the computation; each difference "
+        "is shown where it stands. Bands are 95 % intervals of the mean; all policies of a panel see the same draws of X.</p>"
+        f"<nav>{links}</nav>{_summary(panels)}{''.join(sections)}"
     )
+    return _document("Correlated bandits with a latent source: the paper, computed", body)
+
+
+def _summary(panels: Sequence[Panel]) -> str:
+    """Mean regret at the horizon, a row per case."""
+    names = list(dict.fromkeys(name for p in panels if p.simulation for name in p.simulation.outcomes))
+    if not names:
+        return ""
+    rows = ""
+    for panel in panels:
+        if panel.simulation is None:
+            continue
+        cells = ""
+        for name in names:
+            regret = panel.simulation.regret(name)[:, -1]
+            error = float(regret.std(ddof=1)) / len(regret) ** 0.5
+            cells += f"<td>{regret.mean():,.4g} <small>± {error:.2g}</small></td>"
+        link = f"<a href='#{panel.case.id}'>{html.escape(panel.case.title)}</a>"
+        rows += f"<tr><td>{link}</td><td>{panel.simulation.horizon:,}</td>{cells}</tr>"
+    heads = "".join(f"<th>{html.escape(name)}</th>" for name in names)
+    return f"<div class=wide><table><tr><th>mean regret</th><th>rounds</th>{heads}</tr>{rows}</table></div>"
 
 
 def _section(panel: Panel, svg: str) -> str:
@@ -66,9 +118,32 @@ def _section(panel: Panel, svg: str) -> str:
     note = f"<p class=note>{html.escape(panel.case.note)}</p>" if panel.case.note else ""
     picture = base64.b64encode(svg.encode()).decode()
     title = html.escape(panel.case.title)
+    regret = "" if panel.simulation is None else _regret(panel.simulation, f"regret-{panel.case.id}")
     return (
         f"<section id='{html.escape(panel.case.id)}'><h2>{title}</h2>"
-        f"<img alt='Reward functions and pseudo-gaps: {title}' src='data:image/svg+xml;base64,{picture}'>"
-        f"<table><tr><th>The paper says</th><th>Computed</th><th>Agrees?</th></tr>{rows}</table>"
+        f"<img alt='Reward functions and pseudo-gaps: {title}' src='data:image/svg+xml;base64,{picture}'>{regret}"
+        f"<div class=wide><table><tr><th>The paper says</th><th>Computed</th><th>Agrees?</th></tr>{rows}</table></div>"
         f"{note}<p>{html.escape(panel.analysis.advice)}</p></section>"
+    )
+
+
+def _regret(run: Simulation, element: str) -> str:
+    """The regret curves, and a table of regret and pulls at the horizon."""
+    figure = plotly_regret(regret_figure(run))
+    plot = figure.to_html(
+        full_html=False, include_plotlyjs=False, div_id=element, config={"displaylogo": False, "responsive": True}
+    )
+    arms = run.problem.names[:8]
+    rows = ""
+    for name, row in run.to_dict()["policies"].items():
+        pulls = "".join(f"<td>{row['pulls_mean'][arm]:,.1f}</td>" for arm in arms)
+        spread = f"{row['regret_p05'][-1]:,.4g} – {row['regret_p95'][-1]:,.4g}"
+        rows += (
+            f"<tr><td>{html.escape(name)}</td><td>{row['regret_mean'][-1]:,.4g} ± {row['regret_se'][-1]:.2g}</td>"
+            f"<td>{spread}</td>{pulls}</tr>"
+        )
+    heads = "".join(f"<th>pulls of {html.escape(arm)}</th>" for arm in arms)
+    return (
+        f"{plot}<div class=wide><table><tr><th>policy</th><th>mean regret at {run.horizon:,}</th>"
+        f"<th>5 % – 95 % of runs</th>{heads}</tr>{rows}</table></div>"
     )

@@ -18,3 +18,18 @@ def verdict(pseudo_gap: float, is_best: bool) -> tuple[str, str]:
     if is_best:
         return "best", BEST
     return ("non-competitive", NON_COMPETITIVE) if pseudo_gap > 0 else ("competitive", COMPETITIVE)
+
+
+POLICIES = {
+    "ucb1": "#0072B2",
+    "c-ucb": "#D55E00",
+    "kl-ucb": "#56B4E9",
+    "c-kl-ucb": "#E69F00",
+    "ts": "#7A5195",
+    "c-ts": "#009E73",
+}
+
+
+def policy_colour(title: str) -> str:
+    """The same policy has the same colour in every figure; variants of one share it."""
+    return POLICIES.get(title.split(" ")[0], PALETTE[sum(map(ord, title)) % len(PALETTE)])

@@ -1,0 +1,477 @@
+"""One decision and one observation, compiled: what the live object and the engines run.
+
+The state of one learner is a handful of arrays (separate ones, because LLVM vectorises over rows of one array only when
+it knows their distance):
+
+``meta``    (META,) int64    codes, the round, the most-pulled arm, the key and number of the random stream
+``params``  (PARAMS,) float64  the unit of rewards, B, the posterior's sd, the interval of rewards
+``counts``  (COUNTS, K) int64  pulls, total reward in units, successes
+``sums``    (K, K) int64     ``sums[k, ell]``: over the pulls of k, the sum of k's reward less ell's pseudo-reward
+``mean``, ``root``, ``index``  (K,) float64  derived from the counts: the mean, 1/sqrt(pulls), and the last index
+``seen``    (K, M) int64     how often arm k paid its m-th level; empty where nobody asks
+
+and a table (K, M, K + 1) int64: ``table[k, m, ell]`` is the excess value[k, m] - s[ell, k, m] in units,
+``table[k, m, K]`` the reward value[k, m] in units. Integers, so that a tie stays a tie: arm ell is excluded by
+the most-pulled arm k when ``sums[k, ell] > 0``, that is when k's mean strictly exceeds ell's empirical pseudo-reward.
+
+Dispatch is on integer codes: function arguments would defeat numba's cache on disk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater import streams
+from headwater.arrays import Floats, Ints
+from headwater.policies import indices
+
+__all__ = [
+    "BETA",
+    "BETA_ATTEMPTS",
+    "CHOSEN",
+    "COUNTS",
+    "FILTERS",
+    "KL_EMPIRICAL",
+    "KL_UCB",
+    "LOW",
+    "META",
+    "MOST_PULLED",
+    "NORMAL",
+    "NO_FILTER",
+    "OBSERVE",
+    "PARAMS",
+    "PLAY",
+    "POLICY",
+    "PULLS",
+    "REFERENCE",
+    "REFERENCE_ARM",
+    "REPLICATION",
+    "ROUND",
+    "RULES",
+    "SCALE",
+    "SD",
+    "SEED_HIGH",
+    "SEED_LOW",
+    "SELECT",
+    "SPAN",
+    "SUCCESSES",
+    "TOTAL",
+    "UCB1",
+    "UNIT",
+    "WELL_PULLED",
+    "advance",
+    "compiled",
+    "derive",
+    "inlined",
+    "observe",
+    "reset",
+    "select",
+    "uniforms",
+]
+
+AnyInts = NDArray[Any]  # int64; the engine takes int32 when the horizon allows
+
+# Codes of the index rules and of the filters. They are stored in states: never renumber them.
+UCB1, KL_UCB, NORMAL, BETA, KL_EMPIRICAL = range(5)
+RULES = {"ucb1": UCB1, "kl-ucb": KL_UCB, "ts": NORMAL, "ts-beta": BETA, "kl-ucb-empirical": KL_EMPIRICAL}
+NO_FILTER, MOST_PULLED, WELL_PULLED = range(3)
+FILTERS = {"none": NO_FILTER, "most-pulled": MOST_PULLED, "well-pulled": WELL_PULLED}
+
+SELECT, OBSERVE, PLAY = range(3)  # modes of advance()
+
+# meta: the rule, the filter, how many rewards were observed, the most-pulled arm, the stream, the arm chosen last.
+POLICY, REFERENCE, ROUND, REFERENCE_ARM, SEED_LOW, SEED_HIGH, REPLICATION, CHOSEN, META = range(9)
+# params
+UNIT, SCALE, SD, LOW, SPAN, PARAMS = range(6)
+# rows of counts
+PULLS, TOTAL, SUCCESSES, COUNTS = range(4)
+
+BETA_ATTEMPTS = 256  # a gamma draw is rejected with probability < 0.05, so this bound is never met
+
+_SIGN_BIT = 63
+_MAGNITUDE = 0x7FFFFFFFFFFFFFFF
+_LOWEST = -_MAGNITUDE
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def _cache_folder() -> str:
+    """Where compiled code is kept: a folder per version of the sources, or nothing where no folder can be written.
+
+    numba looks only at the file a function stands in, so a change to the scalar functions would go unnoticed.
+    """
+    package = Path(streams.__file__).parent
+    sources = [
+        package / "streams.py",
+        *sorted((package / "policies").glob("*.py")),
+        *sorted((package / "simulation").glob("*.py")),
+    ]
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
+    root = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    folder = Path(root) / "headwater" / f"compiled-{digest}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return ""
+    return str(folder) if os.access(folder, os.W_OK) else ""
+
+
+_CACHE = _cache_folder()
+
+
+def compiled(function: _F) -> _F:
+    """Compile for the CPU, cached on disk. IEEE arithmetic: no fastmath, and division by zero is not an error."""
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = _CACHE  # read while decorating; other users of numba keep their own
+    try:
+        return cast(_F, numba.njit(nogil=True, error_model="numpy", cache=bool(_CACHE))(function))
+    finally:
+        numba.config.CACHE_DIR = before
+
+
+def inlined(function: _F) -> _F:
+    """Compile into the caller before LLVM sees it: a call, even a tiny one, keeps a loop from vectorising."""
+    return cast(_F, numba.njit(nogil=True, error_model="numpy", inline="always")(function))
+
+
+_philox = inlined(streams.philox)
+_counter = inlined(streams.counter_words)
+_join = inlined(streams.join)
+_open_unit = inlined(streams.to_open_unit)
+_mean = inlined(indices.empirical_mean)
+_root = inlined(indices.reciprocal_root)
+_width = inlined(indices.ucb1_width)
+_ucb1 = inlined(indices.ucb1_index)
+_normal = inlined(indices.normal_index)
+_binarised = inlined(indices.binarised)
+_beta = inlined(indices.beta_index)
+_gamma_parameters = compiled(indices.gamma_parameters)
+_gamma_candidate = compiled(indices.gamma_candidate)
+_quantile = compiled(indices.normal_quantile)
+_kl_ucb = compiled(indices.kl_ucb_index)
+_kl_reaches = compiled(indices.kl_ucb_reaches)
+_kl_empirical = compiled(indices.kl_empirical_index)
+
+
+@compiled
+def uniforms(block: int, replication: int, purpose: int, lane: int, k0: int, k1: int) -> tuple[int, int]:
+    """Two independent 53-bit uniforms of a stream, as integers."""
+    c0, c1, c2, c3 = _counter(block, replication, purpose, lane)
+    w0, w1, w2, w3 = _philox(c0, c1, c2, c3, k0, k1)
+    return _join(w0, w1), _join(w2, w3)
+
+
+@compiled
+def reset(meta: Ints, counts: Ints, sums: Ints, mean: Floats, root: Floats) -> None:
+    """Forget everything observed: no pulls, every index +inf. O(K^2)."""
+    meta[ROUND] = 0
+    meta[REFERENCE_ARM] = 0
+    counts[:] = 0
+    sums[:] = 0
+    mean[:] = np.inf
+    root[:] = 0.0
+
+
+@compiled
+def derive(meta: Ints, params: Floats, counts: Ints, mean: Floats, root: Floats) -> None:
+    """Means, roots and the most-pulled arm anew from the counts, as if they had come one by one. O(K)."""
+    most = -1
+    for k in range(mean.size):
+        n = counts[PULLS, k]
+        mean[k] = _mean(float(counts[TOTAL, k]), float(n), params[UNIT])
+        root[k] = _root(float(n))
+        if n > most:
+            most = n
+            meta[REFERENCE_ARM] = k
+
+
+@compiled
+def _filter_most_pulled(k: int, sums: Ints, index: Floats) -> None:
+    """-inf for the index of every arm that arm k, the most pulled, excludes, 0 elsewhere. O(K).
+
+    The sums' diagonal is 0, so the reference arm stays; before the first reward all sums are 0, so every arm does.
+    """
+    for ell in range(index.size):
+        index[ell] = -np.inf if sums[k, ell] > 0 else 0.0
+
+
+@compiled
+def _filter_well_pulled(observed: int, counts: Ints, sums: Ints, index: Floats) -> None:
+    """-inf for the index of every arm that some well-pulled arm excludes, 0 elsewhere. O(K^2) at worst.
+
+    Well-pulled at the t-th decision: K n[k] >= t - 1, the number of rewards ``observed``; some arm always is. With b the
+    best mean among them (ties to the lowest number), ell stays if ell = b or its smallest empirical pseudo-reward over
+    them reaches b's mean: it is excluded if (total[k] - sums[k, ell]) / n[k] < total[b] / n[b]. Equal fractions of whole
+    numbers round to the same float, so a tie stays a tie.
+    """
+    arms = index.size
+    index[:] = 0.0
+    if observed == 0:
+        return
+    best, most = -1, -np.inf
+    for k in range(arms):
+        n = counts[PULLS, k]
+        if n * arms >= observed and (best < 0 or counts[TOTAL, k] / n > most):
+            best, most = k, counts[TOTAL, k] / n
+    for k in range(arms):
+        n = counts[PULLS, k]
+        if n * arms >= observed:
+            for ell in range(arms):
+                if (counts[TOTAL, k] - sums[k, ell]) / n < most:
+                    index[ell] = -np.inf
+    index[best] = 0.0
+
+
+@inlined
+def _ordered(x: float) -> Any:
+    """An integer in the order of floats (-0.0 and NaN apart, which no index is).
+
+    A running maximum of floats does not vectorise without fastmath, because of NaN; one of integers does. The bits of a
+    float are in order already, but for the magnitude of negative ones, which is flipped here.
+    """
+    bits = np.float64(x).view(np.int64)
+    return bits ^ ((bits >> _SIGN_BIT) & _MAGNITUDE)
+
+
+@compiled
+def _rank_ucb1_filtered(log_t: float, params: Floats, mean: Floats, root: Floats, index: Floats) -> None:
+    width = _width(log_t, params[SCALE])
+    for k in range(index.size):
+        if index[k] == 0.0:
+            index[k] = _ucb1(mean[k], root[k], width)
+
+
+@compiled
+def _rank_kl_ucb(chosen: int, log_t: float, params: Floats, counts: Ints, mean: Floats, index: Floats) -> None:
+    """The exact index of every arm that may win; an arm that certainly does not keeps its mean for an index.
+
+    The arm ``chosen`` last goes first, because it mostly wins again. Whether another arm's index reaches the best one so far
+    takes no search: it does if and only if the best one is still within its budget.
+    """
+    low, span = params[LOW], params[SPAN]
+    best = -np.inf
+    for i in range(-1, index.size):
+        k = chosen if i < 0 else i
+        if index[k] == 0.0 and (i < 0 or k != chosen):
+            n = float(counts[PULLS, k])
+            index[k] = mean[k]
+            if _kl_reaches(mean[k], n, best, log_t, low, span):
+                index[k] = _kl_ucb(mean[k], n, log_t, low, span)
+                best = max(best, index[k])
+
+
+@compiled
+def _rank_kl_empirical(log_t: float, params: Floats, counts: Ints, seen: Ints, table: AnyInts, index: Floats) -> None:
+    arms = index.size
+    for k in range(arms):
+        if index[k] == 0.0:
+            n = counts[PULLS, k]
+            index[k] = np.inf if n == 0 else params[UNIT] * _kl_empirical(seen[k], table[k, :, arms], n, log_t)
+
+
+@compiled
+def _rank_normal(meta: Ints, params: Floats, mean: Floats, root: Floats, index: Floats) -> None:
+    """Arms 2i and 2i + 1 share one call of the generator; the draws of excluded arms are skipped, not shifted."""
+    arms = index.size
+    t = meta[ROUND] + 1
+    for lane in range((arms + 1) // 2):
+        k, other = 2 * lane, min(2 * lane + 1, arms - 1)
+        if index[k] == 0.0 or index[other] == 0.0:
+            u, v = uniforms(t, meta[REPLICATION], streams.NORMAL, lane, meta[SEED_LOW], meta[SEED_HIGH])
+            # The second first: for the last of an odd number of arms both are the same arm, whose draw is u.
+            if index[other] == 0.0 and other > k:
+                index[other] = _normal(mean[other], root[other], params[SD], _quantile(_open_unit(v)))
+            if index[k] == 0.0:
+                index[k] = _normal(mean[k], root[k], params[SD], _quantile(_open_unit(u)))
+
+
+@compiled
+def _gamma(shape: float, t: int, meta: Ints, purpose: int, arm: int) -> float:
+    d, c = _gamma_parameters(shape)
+    for attempt in range(BETA_ATTEMPTS):
+        lane = arm * BETA_ATTEMPTS + attempt
+        u, v = uniforms(t, meta[REPLICATION], purpose, lane, meta[SEED_LOW], meta[SEED_HIGH])
+        x = _gamma_candidate(d, c, _quantile(_open_unit(u)), _open_unit(v))
+        if x > 0.0:
+            return x
+    return d
+
+
+@compiled
+def _rank_beta(meta: Ints, params: Floats, counts: Ints, index: Floats) -> None:
+    t = meta[ROUND] + 1
+    for k in range(index.size):
+        if index[k] == 0.0:
+            n, wins = counts[PULLS, k], counts[SUCCESSES, k]
+            if n == 0:
+                index[k] = np.inf
+            else:
+                x = _gamma(1.0 + wins, t, meta, streams.BETA_SUCCESS, k)
+                y = _gamma(1.0 + n - wins, t, meta, streams.BETA_FAILURE, k)
+                index[k] = _beta(x, y, params[LOW], params[SPAN])
+
+
+@compiled
+def _rank_general(
+    log_t: float,
+    meta: Ints,
+    params: Floats,
+    counts: Ints,
+    sums: AnyInts,
+    mean: Floats,
+    root: Floats,
+    index: Floats,
+    seen: Ints,
+    table: AnyInts,
+) -> int:
+    """Any filter, then any rule; returns the largest index, as an ordered integer."""
+    if meta[REFERENCE] == MOST_PULLED:
+        _filter_most_pulled(meta[REFERENCE_ARM], sums, index)
+    elif meta[REFERENCE] == WELL_PULLED:
+        _filter_well_pulled(meta[ROUND], counts, sums, index)
+    else:
+        index[:] = 0.0
+    if meta[POLICY] == UCB1:
+        _rank_ucb1_filtered(log_t, params, mean, root, index)
+    elif meta[POLICY] == KL_UCB:
+        _rank_kl_ucb(meta[CHOSEN], log_t, params, counts, mean, index)
+    elif meta[POLICY] == KL_EMPIRICAL:
+        _rank_kl_empirical(log_t, params, counts, seen, table, index)
+    elif meta[POLICY] == NORMAL:
+        _rank_normal(meta, params, mean, root, index)
+    else:
+        _rank_beta(meta, params, counts, index)
+    largest = _LOWEST
+    for k in range(index.size):
+        largest = max(largest, _ordered(index[k]))
+    return largest
+
+
+@compiled
+def advance(
+    mode: int,
+    arm: int,
+    m: int,
+    meta: Ints,
+    params: Floats,
+    counts: Ints,
+    sums: AnyInts,
+    mean: Floats,
+    root: Floats,
+    index: Floats,
+    seen: Ints,
+    table: AnyInts,
+    level: Ints,
+    atoms: Ints,
+    out: AnyInts,
+) -> int:
+    """Select, or observe, or play ``atoms.size`` rounds of both; returns the (last) arm. O(K) a round, mostly.
+
+    In mode PLAY, round i takes its level from ``level[arm, atoms[i]]``, and ``out`` (K,) counts the rounds in which
+    each arm is excluded. One function for all three, so that a simulated policy and a live one are the same code:
+    calling, or inlining, a function of arrays costs two reference counts for each of them, which at K = 100 doubles the
+    time of a round.
+    """
+    arms = index.size
+    for i in range(atoms.size if mode == PLAY else 1):
+        if mode != OBSERVE:
+            log_t = math.log(meta[ROUND] + 1.0)
+            reference = meta[REFERENCE_ARM]
+            largest = _LOWEST
+            # UCB1 and C-UCB in one loop that filters, ranks and finds the maximum; the rest in several.
+            if meta[POLICY] == UCB1 and meta[REFERENCE] == NO_FILTER:
+                width = _width(log_t, params[SCALE])
+                for k in range(arms):
+                    x = _ucb1(mean[k], root[k], width)
+                    index[k] = x
+                    largest = max(largest, _ordered(x))
+            elif meta[POLICY] == UCB1 and meta[REFERENCE] == MOST_PULLED:
+                width = _width(log_t, params[SCALE])
+                for k in range(arms):
+                    x = -np.inf if sums[reference, k] > 0 else _ucb1(mean[k], root[k], width)
+                    index[k] = x
+                    largest = max(largest, _ordered(x))
+            else:
+                largest = _rank_general(log_t, meta, params, counts, sums, mean, root, index, seen, table)
+            # The lowest-numbered arm of largest index; no early exit, so that the loop vectorises.
+            arm = arms
+            for k in range(arms):
+                arm = min(arm, k if _ordered(index[k]) == largest else arms)
+            meta[CHOSEN] = arm
+        if mode == PLAY:
+            m = level[arm, atoms[i]]
+            if meta[REFERENCE] == MOST_PULLED:
+                for k in range(arms):
+                    out[k] += 1 if sums[reference, k] > 0 else 0
+            elif meta[REFERENCE] == WELL_PULLED:
+                for k in range(arms):
+                    out[k] += 1 if index[k] == -np.inf else 0
+        if mode != SELECT:
+            meta[ROUND] += 1
+            n = counts[PULLS, arm] + 1
+            total = counts[TOTAL, arm] + table[arm, m, arms]
+            counts[PULLS, arm] = n
+            counts[TOTAL, arm] = total
+            if seen.size:
+                seen[arm, m] += 1
+            mean[arm] = _mean(float(total), float(n), params[UNIT])
+            root[arm] = _root(float(n))
+            if meta[REFERENCE] != NO_FILTER:
+                for k in range(arms):
+                    sums[arm, k] += table[arm, m, k]
+                most = counts[PULLS, meta[REFERENCE_ARM]]
+                if n > most or (n == most and arm < meta[REFERENCE_ARM]):
+                    meta[REFERENCE_ARM] = arm
+            if meta[POLICY] == BETA:
+                reward = table[arm, m, arms] * params[UNIT]
+                u, _ = uniforms(meta[ROUND], meta[REPLICATION], streams.BINARISE, arm, meta[SEED_LOW], meta[SEED_HIGH])
+                counts[SUCCESSES, arm] += int(_binarised(reward, params[LOW], params[SPAN], _open_unit(u)))
+    return arm
+
+
+@compiled
+def select(
+    meta: Ints,
+    params: Floats,
+    counts: Ints,
+    sums: Ints,
+    mean: Floats,
+    root: Floats,
+    index: Floats,
+    seen: Ints,
+    table: Ints,
+) -> int:
+    """The arm to pull next; leaves every arm's index in ``index``, -inf for the excluded. Observes nothing.
+
+    The t-th decision is made from the first t - 1 rewards, with log t in the indices. Ties go to the lowest-numbered
+    arm. O(K), but O(K^2) for well-pulled references.
+    """
+    # Only PLAY reads level, atoms and out: any arrays of their types will do.
+    return advance(SELECT, 0, 0, meta, params, counts, sums, mean, root, index, seen, table, counts, meta, meta)
+
+
+@compiled
+def observe(
+    meta: Ints,
+    params: Floats,
+    counts: Ints,
+    sums: Ints,
+    mean: Floats,
+    root: Floats,
+    index: Floats,
+    seen: Ints,
+    table: Ints,
+    arm: int,
+    m: int,
+) -> None:
+    """Count that ``arm`` paid its m-th level. O(K) with a filter, O(1) without."""
+    advance(OBSERVE, arm, m, meta, params, counts, sums, mean, root, index, seen, table, counts, meta, meta)

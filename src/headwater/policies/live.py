@@ -1,0 +1,225 @@
+"""A policy that makes live decisions: ``select`` an arm, ``update`` with the reward it paid.
+
+The decision is the compiled function that the simulators run; there is no second implementation. What was learned is a table
+of whole numbers (how often each arm paid each of its rewards; sums of them where there are infinitely many), so a stored policy
+continues bit for bit, and two replicas merge by adding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from headwater.arrays import Floats, Ints
+from headwater.complaints import shown
+from headwater.errors import ProblemError, RewardError
+from headwater.policies import kernel
+from headwater.policies.explanation import Explanation, explain
+from headwater.policies.rules import Reference, Rule, Spec
+from headwater.policies.table import LevelTable, bounds, has_levels, table_of, units_of
+from headwater.problem import Problem
+from headwater.pseudo import TOLERANCE, model_of, require_deterministic
+from headwater.streams import seed_words
+
+FORMAT, VERSION = "headwater-policy", 1
+
+
+class Policy:
+    """One learner on one problem. Never reads the problem's distribution.
+
+    ``reward_range`` overrides B, which scales the exploration bonus. ``tolerance`` is how far an observed reward may be from
+    one the arm can pay, as a part of the arm's range. Randomised policies draw from ``seed``; the same seed decides the same.
+
+    >>> import headwater as hw
+    >>> ads = hw.Problem(latent=hw.Discrete(["student", "worker", "retiree"]),
+    ...                  arms={"banner": [1, 2, 2], "video": [1.5, 0, 1.5]})
+    >>> policy = hw.make_policy("c-ucb", ads)
+    >>> policy.select()
+    'banner'
+    >>> policy.update("banner", 2)
+    >>> policy.competitive()  # video could not have paid more than 1.5
+    ['banner']
+    """
+
+    def __init__(
+        self,
+        spec: Spec,
+        problem: Problem,
+        *,
+        reward_range: float | None = None,
+        tolerance: float = TOLERANCE,
+        seed: int = 0,
+        replication: int = 0,
+    ) -> None:
+        require_deterministic(problem)
+        self.spec, self.problem, self.tolerance = spec, problem, tolerance
+        self.model = model_of(problem)
+        self.names = problem.names
+        self.units = units_of(self.model)
+        self.scale = _check_range(reward_range) or self.model.reward_range
+        self.table: LevelTable | None = table_of(problem) if has_levels(self.model) else None
+        if self.table is None and kernel.RULES[spec.rule.code] == kernel.KL_EMPIRICAL:
+            raise ProblemError('form: got "empirical"; expected "bernoulli", because these arms have infinitely many rewards')
+        count, most = len(self.names), 1 if self.table is None else self.table.cells.shape[1]
+        low, span = bounds(self.model)
+        meta = np.zeros(kernel.META, dtype=np.int64)
+        meta[kernel.POLICY] = kernel.RULES[spec.rule.code]
+        meta[kernel.REFERENCE] = kernel.FILTERS[spec.reference]
+        meta[kernel.SEED_LOW], meta[kernel.SEED_HIGH] = seed_words(seed)
+        meta[kernel.REPLICATION] = replication
+        params = np.array([self.units.unit, self.scale, spec.sd(self.scale), low, span])
+        self.meta, self.params = meta, params
+        self.counts = np.zeros((kernel.COUNTS, count), dtype=np.int64)
+        self.sums = np.zeros((count, count), dtype=np.int64)
+        self.mean, self.root, self.index = np.full(count, math.inf), np.zeros(count), np.zeros(count)
+        self.seen = np.zeros((count, most), dtype=np.int64)
+        self.cells = np.zeros((count, 1, count + 1), dtype=np.int64) if self.table is None else self.table.cells
+        self.pending = np.zeros(count, dtype=np.int64)
+        self.waiting = 0
+        self._numbers = {name: k for k, name in enumerate(self.names)}
+        self._levels = [] if self.table is None else [{float(v): m for m, v in enumerate(row)} for row in self.table.levels]
+        self._state = (meta, params, self.counts, self.sums, self.mean, self.root, self.index, self.seen, self.cells)
+
+    def __repr__(self) -> str:
+        return f"<Policy {self.spec.title} on {self.problem.name or 'a problem'}: {self.rounds} rewards>"
+
+    @property
+    def rounds(self) -> int:
+        """How many rewards were counted."""
+        return int(self.meta[kernel.ROUND])
+
+    @property
+    def pulls(self) -> dict[str, int]:
+        return dict(zip(self.names, self.counts[kernel.PULLS].tolist(), strict=True))
+
+    def select(self) -> str:
+        """The arm to pull next; it counts as pending until its reward comes (or ``cancel``). O(K)."""
+        arm = kernel.select(*self._state) if self.waiting == 0 else kernel.select(*self._with_pending())
+        self.pending[arm] += 1
+        self.waiting += 1
+        return self.names[arm]
+
+    def update(self, arm: str | int | Sequence[str | int], reward: float | Sequence[float]) -> None:
+        """Count the reward that an arm paid, or many at once; late and out of order is fine. All or nothing."""
+        if isinstance(arm, (str, int, np.integer)):
+            k = self._numbers.get(arm) if isinstance(arm, str) else None
+            k = self.problem.index(arm) if k is None else k
+            m = self._levels[k].get(reward) if self._levels else None  # type: ignore[arg-type]
+            self._observe(k, self._level(k, reward) if m is None else m)
+            return
+        arms, rewards = list(arm), list(np.atleast_1d(np.asarray(reward, dtype=object)))
+        if len(arms) != len(rewards):
+            raise RewardError(f"reward: got {len(rewards)} rewards for {len(arms)} arms; expected as many")
+        checked = [(k, self._level(k, r)) for k, r in zip(map(self.problem.index, arms), rewards, strict=True)]
+        for k, m in checked:
+            self._observe(k, m)
+
+    def cancel(self, arm: str | int) -> None:
+        """Forget one pending pull of an arm: its reward will never come."""
+        k = self.problem.index(arm)
+        if self.pending[k] == 0:
+            raise ProblemError(f"arm: got {shown(arm)}; expected an arm with a pending pull")
+        self._settle(k)
+
+    def competitive(self) -> list[str]:
+        """The arms still in the running, by what is known now."""
+        return [line.name for line in self.explain().arms if line.excluded_by is None]
+
+    def explain(self) -> Explanation:
+        """For every arm its mean, index and pseudo-reward, whether and by which arm it is excluded, in words."""
+        state = self._with_pending() if self.waiting else (*self._state[:6], self.index.copy(), *self._state[7:])
+        chosen = kernel.select(*state)
+        return explain(self.spec, self.names, self.counts, self.sums, self.units.unit, state[6], chosen, self.rounds)
+
+    def state(self) -> dict[str, Any]:
+        """Everything needed to go on, as JSON-ready data."""
+        learned: dict[str, Any]
+        if self.table is None:
+            learned = {
+                "pulls": self._named(self.counts[kernel.PULLS]),
+                "total": self._named(self.counts[kernel.TOTAL]),
+                "sums": {name: self._named(self.sums[k]) for k, name in enumerate(self.names)},
+            }
+        else:
+            levels = self.table.levels
+            learned = {
+                "counts": {
+                    name: [[float(v), int(n)] for v, n in zip(levels[k], self.seen[k], strict=False) if n]
+                    for k, name in enumerate(self.names)
+                }
+            }
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "policy": self.spec.to_dict(),
+            "problem": self.problem.digest,
+            "reward_range": self.scale,
+            "seed": int(self.meta[kernel.SEED_LOW]) | int(self.meta[kernel.SEED_HIGH]) << 32,
+            "replication": int(self.meta[kernel.REPLICATION]),
+            "successes": self._named(self.counts[kernel.SUCCESSES]),
+            "pending": self._named(self.pending),
+            **learned,
+        }
+
+    def merge(self, other: Policy | Mapping[str, Any]) -> None:
+        """Add what another replica of the same policy learned: the result is as if all of it had been counted here."""
+        from headwater.policies.states import add_state
+
+        add_state(self, other.state() if isinstance(other, Policy) else other)
+
+    def _named(self, values: Iterable[Any]) -> dict[str, int]:
+        return {name: int(v) for name, v in zip(self.names, values, strict=True)}
+
+    def _level(self, k: int, reward: Any) -> Any:
+        """What ``_observe`` needs of a reward: its level, or its row of units when there are infinitely many levels."""
+        if isinstance(reward, bool) or not isinstance(reward, (int, float, np.number)) or not math.isfinite(reward):
+            raise RewardError(f"reward: got {shown(reward)}; expected a finite number")
+        value = self.model.snap(k, np.array([float(reward)]), self.tolerance)
+        if self.table is not None:
+            return int(np.argmin(abs(self.table.levels[k] - value[0])))
+        row = np.zeros(len(self.names) + 1, dtype=np.int64)
+        row[:-1] = self.units.excesses(value, self.model.pseudo(k, value))[:, 0]
+        row[k], row[-1] = 0, self.units.rewards(value)[0]
+        return row
+
+    def _observe(self, k: int, level: Any) -> None:
+        if self.table is None:
+            self.cells[k, 0] = level
+            level = 0
+        kernel.observe(*self._state, k, level)
+        if self.pending[k]:
+            self._settle(k)
+
+    def _settle(self, k: int) -> None:
+        self.pending[k] -= 1
+        self.waiting -= 1
+
+    def _with_pending(self) -> tuple[Ints, Floats, Ints, Ints, Floats, Floats, Floats, Ints, Ints]:
+        """The state as if pending pulls had already paid the mean (an arm never paid: the most), so that others get a turn."""
+        meta, params, counts, sums, mean, root, index, seen, cells = self._state
+        meta, counts, mean = meta.copy(), counts.copy(), mean.copy()
+        meta[kernel.ROUND] += self.waiting
+        counts[kernel.PULLS] += self.pending
+        mean[np.isinf(mean) & (self.pending > 0)] = params[kernel.LOW] + params[kernel.SPAN]
+        n = counts[kernel.PULLS]
+        root = np.where(n > 0, 1.0 / np.sqrt(np.maximum(n, 1)), 0.0)
+        return meta, params, counts, sums, mean, root, index.copy(), seen, cells
+
+
+def _check_range(value: float | None) -> float | None:
+    if value is not None and not 0 < value < math.inf:
+        raise ProblemError(f"reward_range: got {shown(value)}; expected a number above 0")
+    return value
+
+
+class Correlated(Policy):
+    """The paper's filter over an index rule: ``Correlated(UCB1(), problem)`` is C-UCB.
+
+    ``reference``: the most-pulled arm (the paper), or all "well-pulled" arms, those with at least t/K pulls.
+    """
+
+    def __init__(self, rule: Rule, problem: Problem, *, reference: Reference = "most-pulled", **options: Any) -> None:
+        super().__init__(Spec(rule, reference), problem, **options)

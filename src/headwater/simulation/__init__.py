@@ -1,0 +1,147 @@
+"""Simulating policies on a known distribution: the same x_t for every policy, the same results on any number of threads."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from headwater.analysis import analyze, read_distribution
+from headwater.arrays import Ints
+from headwater.complaints import shown
+from headwater.errors import ProblemError
+from headwater.policies.rules import Spec, make_spec
+from headwater.problem import Problem
+from headwater.pseudo import model_of
+from headwater.simulation.atoms import atoms_of
+from headwater.simulation.engine import make_model, oracle_rewards, simulate_counts
+from headwater.simulation.results import Comparison, Outcome, Simulation, load_simulation
+
+__all__ = ["Comparison", "Outcome", "Simulation", "load_simulation", "log_checkpoints", "simulate"]
+
+MAX_HORIZON = 2**40
+CHUNK = 256
+"""Replications between two reports of progress; also what an interrupted run keeps in whole multiples of."""
+
+Progress = Callable[[int, int], None]
+
+
+def simulate(
+    problem: Problem,
+    distribution: Any = None,
+    *,
+    policies: Sequence[str | Spec],
+    horizon: int,
+    replications: int,
+    seed: int = 0,
+    checkpoints: ArrayLike | None = None,
+    reward_range: float | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Simulation:
+    """Simulate policies and return their regret and pulls at checkpoints (log-spaced unless given).
+
+    Results depend on (problem, distribution, policy, seed, replication) alone: not on threads, chunks or order, and adding a
+    policy or replications changes nothing already computed. ``progress`` is called with rounds done and rounds in all. On
+    Ctrl-C, what was finished for every policy is returned, if there is any: ``replications`` then says how many.
+
+    Time O(horizon × replications × K) per policy; memory O(replications × checkpoints × K).
+
+    >>> import headwater as hw
+    >>> ads = hw.Problem(latent=hw.Discrete(["student", "worker", "retiree"]),
+    ...                  arms={"banner": [1, 2, 2], "video": [1.5, 0, 1.5]})
+    >>> run = hw.simulate(ads, [.3, .4, .3], policies=["ucb1", "c-ucb"], horizon=1000, replications=10, seed=1)
+    >>> bool(run.regret("c-ucb")[:, -1].mean() < run.regret("ucb1")[:, -1].mean())
+    True
+    """
+    start = time.perf_counter()
+    law = problem.distribution if distribution is None else read_distribution(problem, distribution)
+    if law is None:
+        raise ProblemError("distribution: missing; a simulation needs to know how likely each value of X is")
+    specs = _check_policies(policies)
+    _check_number("horizon", horizon, 1, MAX_HORIZON)
+    _check_number("replications", replications, 1, 10**9)
+    _check_number("seed", seed, 0, 2**64 - 1)
+    rounds = _check_rounds(checkpoints, horizon)
+    found = analyze(problem, law)
+    assert found.gap is not None and found.k_star is not None
+    scale = reward_range if reward_range is not None else model_of(problem).reward_range
+    atoms = atoms_of(problem, law)
+    model = make_model(atoms, scale=scale)
+    parts: list[list[Outcome]] = [[] for _ in specs]
+    oracle, total, done = [], horizon * replications * len(specs), 0
+    try:
+        for first in range(0, replications, CHUNK):
+            size = min(CHUNK, replications - first)
+            chunk = []
+            for spec in specs:
+                if progress is not None:
+                    progress(done, total)
+                counts = simulate_counts(
+                    model, spec, checkpoints=rounds, replications=size, first=first, seed=seed, threads=threads
+                )
+                chunk.append(Outcome(*counts))
+                done += horizon * size
+            oracle.append(oracle_rewards(model, found.k_star, checkpoints=rounds, replications=size, first=first, seed=seed))
+            for part, outcome in zip(parts, chunk, strict=True):
+                part.append(outcome)
+    except KeyboardInterrupt:
+        if not oracle or not parts[-1]:
+            raise
+    kept = min(len(oracle), *(len(part) for part in parts))
+    if progress is not None:
+        progress(total, total)
+    return Simulation(
+        problem=problem,
+        gaps=found.gap,
+        best=found.k_star,
+        rounds=rounds,
+        seed=seed,
+        reward_range=scale,
+        quantisation_error=atoms.error,
+        oracle=np.concatenate(oracle[:kept]),
+        outcomes={
+            spec.title: Outcome(*(np.concatenate(arrays) for arrays in zip(*part[:kept], strict=True)))
+            for spec, part in zip(specs, parts, strict=True)
+        },
+        seconds=time.perf_counter() - start,
+        wanted=replications,
+    )
+
+
+def log_checkpoints(horizon: int, per_decade: int = 12) -> Ints:
+    """Rounds 1 to ``horizon``, equally spaced on a log axis, the horizon included.
+
+    >>> log_checkpoints(20, per_decade=3)
+    array([ 1,  2,  5, 10, 20])
+    """
+    count = int(np.ceil(per_decade * np.log10(max(horizon, 1)))) + 1
+    return np.unique(np.rint(np.geomspace(1, horizon, max(count, 2))).astype(np.int64))
+
+
+def _check_policies(policies: Sequence[str | Spec]) -> list[Spec]:
+    if isinstance(policies, (str, Spec)) or not policies:
+        raise ProblemError(f"policies: got {shown(policies)}; expected a list of at least one policy")
+    specs = [policy if isinstance(policy, Spec) else make_spec(policy) for policy in policies]
+    titles = [spec.title for spec in specs]
+    for title in titles:
+        if titles.count(title) > 1:
+            raise ProblemError(f"policies: got {title} twice; expected each policy once")
+    return specs
+
+
+def _check_number(field: str, value: Any, least: int, most: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not least <= value <= most:
+        raise ProblemError(f"{field}: got {shown(value)}; expected a whole number from {least} to {most:,}")
+
+
+def _check_rounds(checkpoints: ArrayLike | None, horizon: int) -> Ints:
+    if checkpoints is None:
+        return log_checkpoints(horizon)
+    rounds = np.unique(np.asarray(checkpoints))
+    if rounds.dtype.kind not in "iu" or not rounds.size or rounds[0] < 1 or rounds[-1] > horizon:
+        raise ProblemError(f"checkpoints: got {shown(checkpoints)}; expected whole numbers from 1 to the horizon {horizon}")
+    return np.union1d(rounds, [horizon]).astype(np.int64)

@@ -1,0 +1,216 @@
+"""What a simulation found: regret and pulls at checkpoints, their statistics, comparisons, and files of them.
+
+Pseudo-regret counts n_k Δ_k with the exact gaps; realised regret compares the rewards of the same x_t. Memory is
+O(replications × checkpoints × K), whatever the horizon.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from headwater.arrays import Floats, Ints
+from headwater.errors import ProblemError
+from headwater.files import load_problem
+from headwater.problem import Problem
+
+FORMAT, VERSION = "headwater-simulation", 1
+
+
+class Outcome(NamedTuple):
+    """One policy: ``pulls`` (N, C, K), realised ``reward`` (N, C), and rounds ``excluded`` (N, K) up to the horizon."""
+
+    pulls: Ints
+    reward: Floats
+    excluded: Ints
+
+
+class Comparison(NamedTuple):
+    """The regret of one policy less another's at the horizon, on the same x_t: mean, standard error, 95 % interval."""
+
+    difference: float
+    standard_error: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """Results of several policies on the same x_t."""
+
+    problem: Problem
+    gaps: Floats
+    best: int
+    rounds: Ints
+    seed: int
+    reward_range: float
+    quantisation_error: float
+    oracle: Floats
+    outcomes: Mapping[str, Outcome]
+    seconds: float
+    wanted: int
+
+    @property
+    def horizon(self) -> int:
+        return int(self.rounds[-1])
+
+    @property
+    def replications(self) -> int:
+        return len(self.oracle)
+
+    def regret(self, policy: str) -> Floats:
+        """Pseudo-regret, shape (N, C)."""
+        return np.asarray(self._outcome(policy).pulls @ self.gaps)
+
+    def realised_regret(self, policy: str) -> Floats:
+        """What the best arm would have paid on the same x_t, less what was paid: shape (N, C)."""
+        return np.asarray(self.oracle - self._outcome(policy).reward)
+
+    def compare(self, first: str, second: str) -> Comparison:
+        """Paired over replications; the common x_t are what makes the interval narrow."""
+        difference = self.regret(first)[:, -1] - self.regret(second)[:, -1]
+        mean, error = float(difference.mean()), _standard_error(difference)
+        return Comparison(mean, error, mean - 1.96 * error, mean + 1.96 * error)
+
+    def _outcome(self, policy: str) -> Outcome:
+        if policy not in self.outcomes:
+            raise ProblemError(f"policy: got {policy}; expected one of {', '.join(self.outcomes)}")
+        return self.outcomes[policy]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The results under their fixed JSON keys."""
+        names = list(self.outcomes)
+        return {
+            "problem": self.problem.name,
+            "horizon": self.horizon,
+            "replications": self.replications,
+            "seed": self.seed,
+            "seconds": self.seconds,
+            "reward_range": self.reward_range,
+            "quantisation_error": self.quantisation_error,
+            "policies": {name: self._statistics(name) for name in names},
+            "comparisons": [
+                {"policy": name, "against": names[0], **self.compare(name, names[0])._asdict()} for name in names[1:]
+            ],
+        }
+
+    def _statistics(self, policy: str) -> dict[str, Any]:
+        regret, realised, outcome = self.regret(policy), self.realised_regret(policy), self._outcome(policy)
+        low, middle, high = np.quantile(regret, [0.05, 0.5, 0.95], axis=0)
+        arms = self.problem.names
+        return {
+            "rounds": self.rounds.tolist(),
+            "regret_mean": regret.mean(axis=0).tolist(),
+            "regret_se": [_standard_error(column) for column in regret.T],
+            "regret_p05": low.tolist(),
+            "regret_p50": middle.tolist(),
+            "regret_p95": high.tolist(),
+            "realised_regret_mean": realised.mean(axis=0).tolist(),
+            "realised_regret_se": [_standard_error(column) for column in realised.T],
+            "pulls_mean": dict(zip(arms, outcome.pulls[:, -1].mean(axis=0).tolist(), strict=True)),
+            "excluded_share": dict(zip(arms, (outcome.excluded.mean(axis=0) / self.horizon).tolist(), strict=True)),
+        }
+
+    def save(self, folder: Path, *, command: str = "") -> None:
+        """Write ``trajectories.parquet``, ``problem.toml`` and ``manifest.json``; the manifest last, so that a folder with one
+        is whole."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        folder.mkdir(parents=True, exist_ok=True)
+        n, c = self.oracle.shape
+        tables = []
+        for name, outcome in self.outcomes.items():
+            columns: dict[str, Any] = {
+                "policy": pa.array([name] * (n * c)).dictionary_encode(),
+                "replication": np.repeat(np.arange(n), c),
+                "round": np.tile(self.rounds, n),
+                "regret": self.regret(name).ravel(),
+                "reward": outcome.reward.ravel(),
+                "best_arm_reward": self.oracle.ravel(),
+            }
+            for k, arm in enumerate(self.problem.names):
+                columns[f"pulls:{arm}"] = outcome.pulls[:, :, k].ravel()
+                columns[f"excluded:{arm}"] = np.repeat(outcome.excluded[:, k], c)
+            tables.append(pa.table(columns))
+        pq.write_table(pa.concat_tables(tables), folder / "trajectories.parquet", compression="zstd")
+        (folder / "problem.toml").write_text(self.problem.to_toml(), encoding="utf-8")
+        manifest = json.dumps(self._manifest(command), indent=2, allow_nan=False)
+        (folder / "manifest.json").write_text(manifest, encoding="utf-8")
+
+    def _manifest(self, command: str) -> dict[str, Any]:
+        from importlib.metadata import version
+
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "problem": self.problem.name,
+            "digest": self.problem.digest,
+            "best": self.best,
+            "gaps": self.gaps.tolist(),
+            "seed": self.seed,
+            "horizon": self.horizon,
+            "replications": self.replications,
+            "reward_range": self.reward_range,
+            "quantisation_error": self.quantisation_error,
+            "seconds": self.seconds,
+            "policies": list(self.outcomes),
+            "command": command,
+            "versions": {name: version(name) for name in ("headwater", "numpy", "numba", "scipy")}
+            | {"python": platform.python_version()},
+        }
+
+
+def load_simulation(folder: Path) -> Simulation:
+    """Read what ``Simulation.save`` wrote."""
+    import pyarrow.parquet as pq
+
+    path = folder / "manifest.json"
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ProblemError(
+            f"{path}: cannot be read: {error.strerror}; expected a folder that headwater simulate wrote"
+        ) from None
+    except ValueError as error:
+        raise ProblemError(f"{path}: is not JSON: {error}") from None
+    if not isinstance(manifest, dict) or (manifest.get("format"), manifest.get("version")) != (FORMAT, VERSION):
+        raise ProblemError(f"{path}: expected a {FORMAT} manifest of version {VERSION}")
+    problem = load_problem(folder / "problem.toml")
+    try:
+        data = pq.read_table(folder / "trajectories.parquet")
+    except (OSError, ValueError) as error:
+        raise ProblemError(f"{folder / 'trajectories.parquet'}: cannot be read: {error}") from None
+    policy = np.array(data["policy"].to_pylist())
+    outcomes: dict[str, Outcome] = {}
+    rounds, oracle = np.unique(data["round"].to_numpy()), np.empty((0, 0))
+    for name in manifest["policies"]:
+        rows = data.filter(policy == name)
+        shape = (-1, len(rounds))
+        pulls = np.stack([rows[f"pulls:{arm}"].to_numpy().reshape(shape) for arm in problem.names], axis=2)
+        excluded = np.stack([rows[f"excluded:{arm}"].to_numpy().reshape(shape)[:, -1] for arm in problem.names], axis=1)
+        outcomes[name] = Outcome(pulls, rows["reward"].to_numpy().reshape(shape), excluded)
+        oracle = rows["best_arm_reward"].to_numpy().reshape(shape)
+    return Simulation(
+        problem=problem,
+        gaps=np.array(manifest["gaps"]),
+        best=int(manifest["best"]),
+        rounds=rounds,
+        seed=int(manifest["seed"]),
+        reward_range=float(manifest["reward_range"]),
+        quantisation_error=float(manifest["quantisation_error"]),
+        oracle=oracle,
+        outcomes=outcomes,
+        seconds=float(manifest["seconds"]),
+        wanted=int(manifest["replications"]),
+    )
+
+
+def _standard_error(values: Floats) -> float:
+    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
