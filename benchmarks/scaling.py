@@ -49,7 +49,7 @@ def measure(arms: int, points: int, *, full: bool) -> tuple[float, float]:
 
 
 def _problem(g: np.ndarray[Any, np.dtype[np.float64]], p: np.ndarray[Any, np.dtype[np.float64]]) -> hw.Problem:
-    latent = hw.Discrete(np.arange(float(g.shape[1])))  # type: ignore[arg-type]
+    latent = hw.Discrete(np.arange(float(g.shape[1])))
     return hw.Problem(latent=latent, arms={f"arm {k}": row for k, row in enumerate(g)}, distribution=p)
 
 
@@ -66,7 +66,8 @@ def sweep(name: str, pairs: list[tuple[int, int]], *, varies: int, full: bool = 
         print(f"\r{name}: K = {pair[0]}, J = {pair[1]} …", end="", file=sys.stderr, flush=True)
         points.append(Point(pair[varies], *measure(*pair, full=full)))
     print("\r" + " " * 70 + "\r", end="", file=sys.stderr)
-    print(f"{name}: time grows like size^{exponent(points, 'seconds'):.2f}, memory like size^{exponent(points, 'megabytes'):.2f}")
+    seconds, megabytes = exponent(points, "seconds"), exponent(points, "megabytes")
+    print(f"{name}: time grows like size^{seconds:.2f}, memory like size^{megabytes:.2f}")
     for (k, j), point in zip(pairs, points, strict=True):
         print(f"  K = {k:>6,}  J = {j:>8,}  {point.seconds:9.4f} s  {point.megabytes:9.1f} MB")
     return points
@@ -78,7 +79,8 @@ def draw(series: dict[str, list[Point]]) -> None:
     for axis, field, label in ((axes[0], "seconds", "seconds"), (axes[1], "megabytes", "megabytes at the peak")):
         for name, points in series.items():
             growth = exponent(points, field)
-            axis.loglog([p.size for p in points], [getattr(p, field) for p in points], "o-", label=f"{name}: ∝ size^{growth:.2f}")
+            y = [getattr(p, field) for p in points]
+            axis.loglog([p.size for p in points], y, "o-", label=f"{name}: ∝ size^{growth:.2f}")
         axis.set(xlabel="size", ylabel=label)
         axis.grid(alpha=0.3, which="both")
         axis.legend(fontsize=8)

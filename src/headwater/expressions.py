@@ -166,16 +166,14 @@ class Expression:
                 todo.append((-factor, op.args[0]))
             elif op.code == "mul" and constant[0] is not None:
                 todo.append((constant[0], op.args[1]))
-            elif op.code == "mul" and constant[1] is not None:
-                todo.append((constant[1], op.args[0]))
-            elif op.code == "div" and constant[1] is not None:
+            elif op.code in ("mul", "div") and constant[1] is not None:
                 todo.append((constant[1], op.args[0]))
             else:
                 out.append((factor, i))
         return out
 
     def _factor(self, i: int, factor: float, code: str) -> float | None:
-        """``factor`` times (or divided by) the constant at ``i``; ``None`` when that is no constant, or the result no number."""
+        """``factor`` times (or divided by) the constant at ``i``; ``None`` when that is none, or the result not finite."""
         op = self.tape[i]
         if op.code != "const" or (code == "div" and op.value == 0):
             return None

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headwater.arrays import Floats, Ints
 from headwater.complaints import Complaints, is_list, is_number, numbers
@@ -42,7 +43,7 @@ class Discrete:
 
     values: tuple[str | float, ...]
 
-    def __init__(self, values: Sequence[str | float]) -> None:
+    def __init__(self, values: Sequence[str | float] | NDArray[Any]) -> None:
         found = Complaints()
         object.__setattr__(self, "values", _check_values("latent.values", values, found))
         found.raise_if_any()
@@ -81,7 +82,7 @@ class Continuous:
 
     support: tuple[float, float]
 
-    def __init__(self, support: Sequence[float]) -> None:
+    def __init__(self, support: Sequence[float] | NDArray[Any]) -> None:
         found = Complaints()
         pair = _check_interval("latent.support", support, found)
         object.__setattr__(self, "support", pair)

@@ -127,7 +127,7 @@ class Problem:
     def names(self) -> tuple[str, ...]:
         return tuple(self.arms)
 
-    def index(self, arm: str | int, field: str = "arm") -> int:
+    def index(self, arm: str | int | np.integer[Any], field: str = "arm") -> int:
         """An arm's number, from its name or number; refuses what is neither."""
         if isinstance(arm, str) and arm in self.arms:
             return self.names.index(arm)

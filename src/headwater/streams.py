@@ -25,6 +25,7 @@ from fractions import Fraction
 import numpy as np
 
 from headwater.arrays import Floats, Ints
+from headwater.complaints import shown
 from headwater.errors import ProblemError
 
 __all__ = [
@@ -97,11 +98,11 @@ def to_open_unit(u: int) -> float:
     return min((u + 0.5) * 2.0**-53, 1.0 - 2.0**-53)
 
 
-def seed_words(seed: int) -> tuple[int, int]:
+def seed_words(seed: object) -> tuple[int, int]:
     """The Philox key of a seed in [0, 2**64)."""
-    if not 0 <= seed < 2**64:
-        raise ProblemError(f"seed: got {seed}; expected an integer from 0 to 2**64 - 1")
-    return seed & _M32, seed >> 32
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**64:
+        raise ProblemError(f"seed: got {shown(seed)}; expected a whole number from 0 to 2**64 - 1")
+    return int(seed) & _M32, int(seed) >> 32
 
 
 def latent_thresholds(probabilities: Floats) -> Ints:

@@ -118,26 +118,28 @@ def kl_ucb_reaches(mean: float, n: float, other: float, log_t: float, low: float
 def kl_empirical_index(seen: Any, pays: Any, n: int, log_t: float) -> float:
     r"""KL-UCB on the arm's own levels, in units: the largest mean of a law q with n KL(observed law, q) <= log t.
 
-    ``seen[m]`` of the n pulls paid ``pays[m]``; the largest level may get mass although it was never seen. With
+    ``seen[m]`` of the pulls paid ``pays[m]``, at least one; n may also count pulls that have not paid yet. The largest level
+    may get mass although it was never seen. With
     :math:`f(\nu) = \sum_m p_m \log(\nu - v_m) + \log \sum_m p_m/(\nu - v_m)`, which falls from :math:`\nu = v_{max}`
     on, the best q is proportional to :math:`p_m/(\nu - v_m)` where f meets the budget; if f stays below it, the rest of the
     mass goes to
     :math:`v_{max}`. About 60 steps of O(M).
     """
-    top, seen_top = -math.inf, 0
+    top, seen_top, paid = -math.inf, 0, 0
     for m in range(len(seen)):
+        paid += seen[m]
         if pays[m] > top:
             top, seen_top = pays[m], 0
         if pays[m] == top:
             seen_top += seen[m]
-    if seen_top == n:
+    if seen_top == paid:
         return float(top)
     budget = log_t / n
     if budget <= 0.0:
         total = 0.0
         for m in range(len(seen)):
             total += seen[m] * pays[m]
-        return total / n
+        return total / paid
     # the excess w of nu over the top: 0 first, if that is possible; then doubled until f is below the budget; then bisected
     low, high, w, inverse = 0.0, 1.0, 0.0, 0.0
     expanding = True
@@ -150,17 +152,17 @@ def kl_empirical_index(seen: Any, pays: Any, n: int, log_t: float) -> float:
                     gap = top + w - pays[m]
                     logs += seen[m] * math.log(gap)
                     inverse += seen[m] / gap
-            value = logs / n + math.log(inverse / n)
+            value = logs / paid + math.log(inverse / paid)
             if value > budget:
                 low = w
                 high = 2.0 * high if expanding and step > 0 else high
             elif step == 0:
-                return float(top - math.exp(value - budget) * n / inverse)
+                return float(top - math.exp(value - budget) * paid / inverse)
             else:
                 high, expanding = w, False
             if not expanding and high - low <= 1e-14 * (abs(top) + high):
                 break
-    return float(top + w - n / inverse)
+    return float(top + w - paid / inverse)
 
 
 def normal_index(mean: float, rsqrt_n: float, sd: float, z: float) -> float:

@@ -5,7 +5,7 @@ it knows their distance):
 
 ``meta``    (META,) int64    codes, the round, the most-pulled arm, the key and number of the random stream
 ``params``  (PARAMS,) float64  the unit of rewards, B, the posterior's sd, the interval of rewards
-``counts``  (COUNTS, K) int64  pulls, total reward in units, successes
+``counts``  (COUNTS, K) int64  pulls, total reward in units, successes, pulls whose reward is still to come
 ``sums``    (K, K) int64     ``sums[k, ell]``: over the pulls of k, the sum of k's reward less ell's pseudo-reward
 ``mean``, ``root``, ``index``  (K,) float64  derived from the counts: the mean, 1/sqrt(pulls), and the last index
 ``seen``    (K, M) int64     how often arm k paid its m-th level; empty where nobody asks
@@ -28,6 +28,7 @@ from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
+from numba.core import config as numba_config
 from numpy.typing import NDArray
 
 from headwater import streams
@@ -49,6 +50,7 @@ __all__ = [
     "NO_FILTER",
     "OBSERVE",
     "PARAMS",
+    "PENDING",
     "PLAY",
     "POLICY",
     "PULLS",
@@ -93,7 +95,7 @@ POLICY, REFERENCE, ROUND, REFERENCE_ARM, SEED_LOW, SEED_HIGH, REPLICATION, CHOSE
 # params
 UNIT, SCALE, SD, LOW, SPAN, PARAMS = range(6)
 # rows of counts
-PULLS, TOTAL, SUCCESSES, COUNTS = range(4)
+PULLS, TOTAL, SUCCESSES, PENDING, COUNTS = range(5)
 
 BETA_ATTEMPTS = 256  # a gamma draw is rejected with probability < 0.05, so this bound is never met
 
@@ -130,12 +132,12 @@ _CACHE = _cache_folder()
 
 def compiled(function: _F) -> _F:
     """Compile for the CPU, cached on disk. IEEE arithmetic: no fastmath, and division by zero is not an error."""
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = _CACHE  # read while decorating; other users of numba keep their own
+    before = getattr(numba_config, "CACHE_DIR", "")
+    setattr(numba_config, "CACHE_DIR", _CACHE)  # noqa: B010 - read while decorating; other users of numba keep their own
     try:
         return cast(_F, numba.njit(nogil=True, error_model="numpy", cache=bool(_CACHE))(function))
     finally:
-        numba.config.CACHE_DIR = before
+        setattr(numba_config, "CACHE_DIR", before)  # noqa: B010
 
 
 def inlined(function: _F) -> _F:
@@ -205,16 +207,20 @@ def _filter_most_pulled(k: int, sums: Ints, index: Floats) -> None:
 
 
 @compiled
-def _filter_well_pulled(observed: int, counts: Ints, sums: Ints, index: Floats) -> None:
-    """-inf for the index of every arm that some well-pulled arm excludes, 0 elsewhere. O(K^2) at worst.
+def _filter_well_pulled(counts: Ints, sums: Ints, index: Floats) -> None:
+    """-inf for the index of every arm that some other, well-pulled arm excludes, 0 elsewhere. O(K^2) at worst.
 
     Well-pulled at the t-th decision: K n[k] >= t - 1, the number of rewards ``observed``; some arm always is. With b the
     best mean among them (ties to the lowest number), ell stays if ell = b or its smallest empirical pseudo-reward over
-    them reaches b's mean: it is excluded if (total[k] - sums[k, ell]) / n[k] < total[b] / n[b]. Equal fractions of whole
-    numbers round to the same float, so a tie stays a tie.
+    the others of them reaches b's mean: it is excluded if (total[k] - sums[k, ell]) / n[k] < total[b] / n[b]. An arm's own
+    mean never excludes it: weighing means is the index's business, and unrelated arms must all stay. Equal fractions of
+    whole numbers round to the same float, so a tie stays a tie.
     """
     arms = index.size
     index[:] = 0.0
+    observed = 0
+    for k in range(arms):
+        observed += counts[PULLS, k]
     if observed == 0:
         return
     best, most = -1, -np.inf
@@ -226,7 +232,7 @@ def _filter_well_pulled(observed: int, counts: Ints, sums: Ints, index: Floats) 
         n = counts[PULLS, k]
         if n * arms >= observed:
             for ell in range(arms):
-                if (counts[TOTAL, k] - sums[k, ell]) / n < most:
+                if ell != k and (counts[TOTAL, k] - sums[k, ell]) / n < most:
                     index[ell] = -np.inf
     index[best] = 0.0
 
@@ -262,7 +268,7 @@ def _rank_kl_ucb(chosen: int, log_t: float, params: Floats, counts: Ints, mean: 
     for i in range(-1, index.size):
         k = chosen if i < 0 else i
         if index[k] == 0.0 and (i < 0 or k != chosen):
-            n = float(counts[PULLS, k])
+            n = float(counts[PULLS, k] + counts[PENDING, k])
             index[k] = mean[k]
             if _kl_reaches(mean[k], n, best, log_t, low, span):
                 index[k] = _kl_ucb(mean[k], n, log_t, low, span)
@@ -270,12 +276,17 @@ def _rank_kl_ucb(chosen: int, log_t: float, params: Floats, counts: Ints, mean: 
 
 
 @compiled
-def _rank_kl_empirical(log_t: float, params: Floats, counts: Ints, seen: Ints, table: AnyInts, index: Floats) -> None:
+def _rank_kl_empirical(
+    log_t: float, params: Floats, counts: Ints, mean: Floats, seen: Ints, table: AnyInts, index: Floats
+) -> None:
     arms = index.size
     for k in range(arms):
         if index[k] == 0.0:
-            n = counts[PULLS, k]
-            index[k] = np.inf if n == 0 else params[UNIT] * _kl_empirical(seen[k], table[k, :, arms], n, log_t)
+            n = counts[PULLS, k] + counts[PENDING, k]
+            if counts[PULLS, k] == 0:  # no law yet: +inf, or the Bernoulli form while its first reward is pending
+                index[k] = _kl_ucb(mean[k], float(n), log_t, params[LOW], params[SPAN])
+            else:
+                index[k] = params[UNIT] * _kl_empirical(seen[k], table[k, :, arms], n, log_t)
 
 
 @compiled
@@ -311,7 +322,7 @@ def _rank_beta(meta: Ints, params: Floats, counts: Ints, index: Floats) -> None:
     t = meta[ROUND] + 1
     for k in range(index.size):
         if index[k] == 0.0:
-            n, wins = counts[PULLS, k], counts[SUCCESSES, k]
+            n, wins = counts[PULLS, k] + counts[PENDING, k], counts[SUCCESSES, k]
             if n == 0:
                 index[k] = np.inf
             else:
@@ -337,7 +348,7 @@ def _rank_general(
     if meta[REFERENCE] == MOST_PULLED:
         _filter_most_pulled(meta[REFERENCE_ARM], sums, index)
     elif meta[REFERENCE] == WELL_PULLED:
-        _filter_well_pulled(meta[ROUND], counts, sums, index)
+        _filter_well_pulled(counts, sums, index)
     else:
         index[:] = 0.0
     if meta[POLICY] == UCB1:
@@ -345,7 +356,7 @@ def _rank_general(
     elif meta[POLICY] == KL_UCB:
         _rank_kl_ucb(meta[CHOSEN], log_t, params, counts, mean, index)
     elif meta[POLICY] == KL_EMPIRICAL:
-        _rank_kl_empirical(log_t, params, counts, seen, table, index)
+        _rank_kl_empirical(log_t, params, counts, mean, seen, table, index)
     elif meta[POLICY] == NORMAL:
         _rank_normal(meta, params, mean, root, index)
     else:

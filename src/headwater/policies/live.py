@@ -14,17 +14,21 @@ from typing import Any
 import numpy as np
 
 from headwater.arrays import Floats, Ints
-from headwater.complaints import shown
+from headwater.complaints import is_number, shown
 from headwater.errors import ProblemError, RewardError
 from headwater.policies import kernel
 from headwater.policies.explanation import Explanation, explain
-from headwater.policies.rules import Reference, Rule, Spec
+from headwater.policies.indices import kl_ucb_index
+from headwater.policies.rules import Reference, Rule, Spec, check_positive
 from headwater.policies.table import LevelTable, bounds, has_levels, table_of, units_of
 from headwater.problem import Problem
 from headwater.pseudo import TOLERANCE, model_of, require_deterministic
 from headwater.streams import seed_words
 
 FORMAT, VERSION = "headwater-policy", 1
+
+_PLAIN_NUMBERS = (float, int, np.float64)
+_FAR = 1e308
 
 
 class Policy:
@@ -59,7 +63,10 @@ class Policy:
         self.model = model_of(problem)
         self.names = problem.names
         self.units = units_of(self.model)
-        self.scale = _check_range(reward_range) or self.model.reward_range
+        check_positive("reward_range", reward_range)
+        if not is_number(tolerance) or not 0 <= tolerance < 1:
+            raise ProblemError(f"tolerance: got {shown(tolerance)}; expected a number from 0 to below 1")
+        self.scale = self.model.reward_range if reward_range is None else float(reward_range)
         self.table: LevelTable | None = table_of(problem) if has_levels(self.model) else None
         if self.table is None and kernel.RULES[spec.rule.code] == kernel.KL_EMPIRICAL:
             raise ProblemError('form: got "empirical"; expected "bernoulli", because these arms have infinitely many rewards')
@@ -104,10 +111,11 @@ class Policy:
 
     def update(self, arm: str | int | Sequence[str | int], reward: float | Sequence[float]) -> None:
         """Count the reward that an arm paid, or many at once; late and out of order is fine. All or nothing."""
-        if isinstance(arm, (str, int, np.integer)):
+        if isinstance(arm, (str, int, np.integer)) or not isinstance(arm, Iterable):
             k = self._numbers.get(arm) if isinstance(arm, str) else None
             k = self.problem.index(arm) if k is None else k
-            m = self._levels[k].get(reward) if self._levels else None  # type: ignore[arg-type]
+            # the exact type, because True would be found as 1.0
+            m = self._levels[k].get(reward) if self._levels and type(reward) in _PLAIN_NUMBERS else None  # type: ignore[arg-type]
             self._observe(k, self._level(k, reward) if m is None else m)
             return
         arms, rewards = list(arm), list(np.atleast_1d(np.asarray(reward, dtype=object)))
@@ -132,6 +140,8 @@ class Policy:
         """For every arm its mean, index and pseudo-reward, whether and by which arm it is excluded, in words."""
         state = self._with_pending() if self.waiting else (*self._state[:6], self.index.copy(), *self._state[7:])
         chosen = kernel.select(*state)
+        if self.meta[kernel.POLICY] == kernel.KL_UCB:
+            self._complete(*state[:7])
         return explain(self.spec, self.names, self.counts, self.sums, self.units.unit, state[6], chosen, self.rounds)
 
     def state(self) -> dict[str, Any]:
@@ -159,6 +169,7 @@ class Policy:
             "reward_range": self.scale,
             "seed": int(self.meta[kernel.SEED_LOW]) | int(self.meta[kernel.SEED_HIGH]) << 32,
             "replication": int(self.meta[kernel.REPLICATION]),
+            "tolerance": self.tolerance,
             "successes": self._named(self.counts[kernel.SUCCESSES]),
             "pending": self._named(self.pending),
             **learned,
@@ -175,7 +186,7 @@ class Policy:
 
     def _level(self, k: int, reward: Any) -> Any:
         """What ``_observe`` needs of a reward: its level, or its row of units when there are infinitely many levels."""
-        if isinstance(reward, bool) or not isinstance(reward, (int, float, np.number)) or not math.isfinite(reward):
+        if not is_number(reward) or not -_FAR < reward < _FAR:  # an int may be too large to become a float
             raise RewardError(f"reward: got {shown(reward)}; expected a finite number")
         value = self.model.snap(k, np.array([float(reward)]), self.tolerance)
         if self.table is not None:
@@ -197,22 +208,27 @@ class Policy:
         self.pending[k] -= 1
         self.waiting -= 1
 
+    def _complete(self, meta: Ints, params: Floats, counts: Ints, _: Ints, mean: Floats, __: Floats, index: Floats) -> None:
+        """The true index of every arm in the running: a decision leaves out those that certainly do not win."""
+        log_t, low, span = math.log(meta[kernel.ROUND] + 1.0), params[kernel.LOW], params[kernel.SPAN]
+        n = counts[kernel.PULLS] + counts[kernel.PENDING]
+        for k in np.flatnonzero(~np.isneginf(index)):
+            index[k] = kl_ucb_index(mean[k], n[k], log_t, low, span)
+
     def _with_pending(self) -> tuple[Ints, Floats, Ints, Ints, Floats, Floats, Floats, Ints, Ints]:
-        """The state as if pending pulls had already paid the mean (an arm never paid: the most), so that others get a turn."""
+        """The state as if pending pulls had already paid the mean (never paid: the middle), so that others get a turn."""
         meta, params, counts, sums, mean, root, index, seen, cells = self._state
         meta, counts, mean = meta.copy(), counts.copy(), mean.copy()
         meta[kernel.ROUND] += self.waiting
-        counts[kernel.PULLS] += self.pending
-        mean[np.isinf(mean) & (self.pending > 0)] = params[kernel.LOW] + params[kernel.SPAN]
-        n = counts[kernel.PULLS]
+        # Pulls and sums stay what was paid, so that an exclusion never rests on a reward that has not come.
+        counts[kernel.PENDING] = self.pending
+        paid = counts[kernel.PULLS]
+        share = np.where(paid > 0, counts[kernel.SUCCESSES] / np.maximum(paid, 1), 0.5)
+        counts[kernel.SUCCESSES] += np.rint(self.pending * share).astype(np.int64)
+        mean[np.isinf(mean) & (self.pending > 0)] = params[kernel.LOW] + 0.5 * params[kernel.SPAN]
+        n = paid + self.pending
         root = np.where(n > 0, 1.0 / np.sqrt(np.maximum(n, 1)), 0.0)
         return meta, params, counts, sums, mean, root, index.copy(), seen, cells
-
-
-def _check_range(value: float | None) -> float | None:
-    if value is not None and not 0 < value < math.inf:
-        raise ProblemError(f"reward_range: got {shown(value)}; expected a number above 0")
-    return value
 
 
 class Correlated(Policy):

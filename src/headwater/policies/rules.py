@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
-from headwater.complaints import shown
+from headwater.complaints import is_number, shown
 from headwater.errors import ProblemError
 
 Reference = Literal["none", "most-pulled", "well-pulled"]
+
+
+def check_positive(field: str, value: object) -> None:
+    """Refuse what is neither None nor a finite number above 0."""
+    if value is not None and not (is_number(value) and 0 < value < math.inf):  # type: ignore[operator]
+        raise ProblemError(f"{field}: got {shown(value)}; expected a number above 0")
 
 
 @dataclass(frozen=True)
@@ -57,8 +64,7 @@ class Thompson:
     def __post_init__(self) -> None:
         if self.posterior not in ("normal", "beta"):
             raise ProblemError(f'posterior: got {shown(self.posterior)}; expected "normal" or "beta"')
-        if self.sd is not None and not 0 < self.sd < float("inf"):
-            raise ProblemError(f"sd: got {shown(self.sd)}; expected a number above 0")
+        check_positive("sd", self.sd)
 
     @property
     def code(self) -> str:
@@ -74,6 +80,10 @@ class Spec:
 
     rule: Rule
     reference: Reference = "none"
+
+    def __post_init__(self) -> None:
+        if self.reference not in get_args(Reference):
+            raise ProblemError(f"reference: got {shown(self.reference)}; expected one of {', '.join(get_args(Reference))}")
 
     @property
     def name(self) -> str:
@@ -114,7 +124,7 @@ _FILTERED: dict[str, type[Rule]] = {"c-ucb": UCB1, "c-kl-ucb": KLUCB, "c-ts": Th
 NAMES = (*_PLAIN, *_FILTERED)
 
 
-def make_spec(name: str, **options: object) -> Spec:
+def make_spec(name: str, /, **options: object) -> Spec:
     """A policy from its name and options; unknown ones are refused with what exists.
 
     >>> make_spec("c-ucb", reference="well-pulled").title

@@ -13,9 +13,14 @@ from headwater.errors import ProblemError
 from headwater.policies import kernel
 from headwater.policies.rules import make_spec
 from headwater.problem import Problem
+from headwater.pseudo import TOLERANCE
 
 if TYPE_CHECKING:
     from headwater.policies.live import Policy
+
+
+MOST = 2**31 - 1
+"""The largest count that is believed: times a reward in units, below 2**31, it is an exact sum."""
 
 
 def from_state(state: Mapping[str, Any], problem: Problem) -> Policy:
@@ -23,17 +28,17 @@ def from_state(state: Mapping[str, Any], problem: Problem) -> Policy:
     from headwater.policies.live import Policy
 
     _check_frame(state)
-    policy = state["policy"]
+    policy = state.get("policy")
     if not isinstance(policy, Mapping) or "name" not in policy:
         raise ProblemError(f"state.policy: got {shown(policy)}; expected the policy's name and options")
     options = {str(key): value for key, value in policy.items() if key != "name"}
-    scale = state.get("reward_range")
     fresh = Policy(
         make_spec(policy["name"], **options),
         problem,
-        reward_range=scale,
+        reward_range=state.get("reward_range") or None,  # 0 where no arm's reward varies, which is the default there
         seed=_whole(state, "seed", 2**64 - 1),
         replication=_whole(state, "replication", 2**48 - 1),
+        tolerance=state.get("tolerance", TOLERANCE),
     )
     add_state(fresh, state)
     return fresh
@@ -48,6 +53,7 @@ def add_state(policy: Policy, state: Mapping[str, Any]) -> None:
                 f"state.{key}: got {shown(state.get(key))}; expected {shown(mine)}, as of the policy it is added to"
             )
     names = policy.names
+    seen = policy.seen * 0
     successes, pending = _by_arm(state, "successes", names), _by_arm(state, "pending", names)
     if policy.table is None:
         pulls, total = _by_arm(state, "pulls", names), _by_arm(state, "total", names, signed=True)
@@ -57,10 +63,11 @@ def add_state(policy: Policy, state: Mapping[str, Any]) -> None:
         sums = np.stack([_by_arm(rows, name, names, signed=True) for name in names])
     else:
         seen = _level_counts(policy, state)
-        policy.seen += seen
         # everything else follows from the counts, exactly
         pulls, total = seen.sum(axis=1), (seen * policy.cells[:, :, -1]).sum(axis=1)
         sums = np.einsum("km,kml->kl", seen, policy.cells[:, :, :-1]) if policy.spec.reference != "none" else policy.sums * 0
+    _check_learned(policy, pulls, total, sums, successes)
+    policy.seen += seen
     policy.counts[kernel.PULLS] += pulls
     policy.counts[kernel.TOTAL] += total
     policy.counts[kernel.SUCCESSES] += successes
@@ -71,8 +78,20 @@ def add_state(policy: Policy, state: Mapping[str, Any]) -> None:
     kernel.derive(policy.meta, policy.params, policy.counts, policy.mean, policy.root)
 
 
-def _check_frame(state: Mapping[str, Any]) -> None:
-    if state.get("format") != "headwater-policy":
+def _check_learned(policy: Policy, pulls: Ints, total: Ints, sums: Ints, successes: Ints) -> None:
+    """Refuse numbers that no rewards can have added up to."""
+    ranges = policy.model.ranges / policy.units.unit
+    for k, name in enumerate(policy.names):
+        low, high = ranges[k] * float(pulls[k])
+        slack = float(pulls[k]) * (1 + 1e-9 * float(np.max(abs(ranges[k]))))
+        if not low - slack <= total[k] <= high + slack or sums[k, k] or (pulls[k] == 0 and sums[k].any()):
+            raise ProblemError(f"state.total.{name}: got {total[k]}; expected what {pulls[k]} pulls of the arm can pay")
+        if successes[k] > pulls[k]:
+            raise ProblemError(f"state.successes.{name}: got {successes[k]}; expected at most its {pulls[k]} pulls")
+
+
+def _check_frame(state: object) -> None:
+    if not isinstance(state, Mapping) or state.get("format") != "headwater-policy":
         raise ProblemError('state: expected a stored policy ("format": "headwater-policy")')
     if state.get("version") != 1:
         raise ProblemError(f"state.version: got {shown(state.get('version'))}; expected 1, which is what this release reads")
@@ -90,7 +109,7 @@ def _by_arm(state: Mapping[str, Any], key: str, names: tuple[str, ...], *, signe
     if not isinstance(values, Mapping) or set(values) != set(names):
         raise ProblemError(f"state.{key}: got {shown(values)}; expected one number for each of {', '.join(names[:10])}")
     least = -(2**62) if signed else 0
-    return np.array([_whole(values, name, 2**62, least=least) for name in names], dtype=np.int64)
+    return np.array([_whole(values, name, -least if signed else MOST, least=least) for name in names], dtype=np.int64)
 
 
 def _level_counts(policy: Policy, state: Mapping[str, Any]) -> Ints:
@@ -101,7 +120,7 @@ def _level_counts(policy: Policy, state: Mapping[str, Any]) -> Ints:
     for k, name in enumerate(policy.names):
         try:
             for reward, n in counts[name]:
-                seen[k, policy._level(k, reward)] += _whole({"counts": n}, "counts", 2**62)
+                seen[k, policy._level(k, reward)] += _whole({"counts": n}, "counts", MOST)
         except (TypeError, ValueError):
             raise ProblemError(
                 f"state.counts.{name}: got {shown(counts[name])}; expected pairs of a reward and a count"

@@ -53,7 +53,8 @@ def choose_units(values: Floats) -> Units:
     largest = max(float(np.max(abs(values), initial=0.0)), 1e-300)
     for digits in range(10):
         scaled = values * 10.0**digits
-        if largest * 10.0**digits < 2**31 and np.all(abs(scaled - np.rint(scaled)) <= 1e-12 * np.maximum(1.0, abs(scaled))):
+        top = largest * 10.0**digits  # rounding is measured by it where all rewards are tiny
+        if top < 2**31 and np.all(abs(scaled - np.rint(scaled)) <= 1e-12 * np.maximum(min(1.0, top), abs(scaled))):
             return Units(10.0**-digits, True)
     return Units(largest * FINE, False)
 

@@ -75,7 +75,7 @@ def pseudo_bounds(problem: Problem, k: int, reward: ArrayLike, tolerance: float 
         raise RewardError(f"reward: got {shown(reward)}; expected a number") from None
     if not np.isfinite(rewards).all():
         raise RewardError(f"reward: got {rewards[~np.isfinite(rewards)][0]}; expected a finite number")
-    if not isinstance(tolerance, (int, float, np.number)) or not 0 <= tolerance < 1:
+    if np.ndim(tolerance) or np.asarray(tolerance).dtype.kind not in "iuf" or not 0 <= tolerance < 1:
         raise RewardError(f"tolerance: got {shown(tolerance)}; expected a number from 0 to below 1")
     model = model_of(problem)
     return model.bounds(k, model.snap(k, rewards, tolerance))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
@@ -17,6 +18,10 @@ from headwater.quadrature import Estimate, integrate
 PRECISION = 1e-10
 """The error, as a part of the reward range, at which quadrature stops."""
 MAX_BREAKS = 4_000
+MAX_BRACKETS = 1_000_000
+"""Preimage brackets inverted at once: bounds memory."""
+MAX_WORK = 1_500_000
+"""Brackets inverted for one expectation; a function with many pieces gets fewer points, and an error that says so."""
 
 
 class ScalarModel(Model):
@@ -48,6 +53,11 @@ class ScalarModel(Model):
 
     def pseudo(self, k: int, rewards: Floats) -> Floats:
         unique, back = np.unique(rewards, return_inverse=True)
+        block = max(MAX_BRACKETS // len(self.pieces[k].cells.lo), 1)
+        s = [self._pseudo(k, unique[i : i + block]) for i in range(0, len(unique), block)]
+        return np.concatenate(s, axis=1)[:, back]
+
+    def _pseudo(self, k: int, unique: Floats) -> Floats:
         which, a, b = self.pieces[k].preimage(unique, self.band(k, unique))
         s = np.full((self.count, len(unique)), -np.inf)
         for ell, target in enumerate(self.pieces):
@@ -55,7 +65,7 @@ class ScalarModel(Model):
                 s[ell] = unique
             else:
                 np.maximum.at(s[ell], which, target.largest(a, b))
-        return s[:, back]
+        return s
 
     def values(self, points: Floats) -> Floats:
         """Every arm's reward at ``points`` (1, n), shape (K, n)."""
@@ -77,11 +87,13 @@ class ScalarModel(Model):
         def integrand(u: Floats) -> Floats:
             return self.pseudo(k, self.pieces[k].function(draw(distribution, u)))
 
-        return self._integrate(integrand, distribution.position(self._breaks(k)))
+        budget = max(MAX_WORK // len(self.pieces[k].cells.lo), 90)
+        return self._integrate(integrand, distribution.position(self._breaks(k)), budget)
 
-    def _integrate(self, f: object, breaks: Floats) -> Estimate:
-        assert callable(f)
-        return integrate(f, breaks, tolerance=PRECISION * max(self.reward_range, 1e-300))
+    def _integrate(self, f: Callable[[Floats], Floats], breaks: Floats, budget: int = 400_000) -> Estimate:
+        if 30 * len(breaks) > budget:  # as many panels as can be afforded, wherever they fall
+            breaks = np.linspace(0, 1, budget // 60 + 2)
+        return integrate(f, breaks, tolerance=PRECISION * max(self.reward_range, 1e-300), budget=budget)
 
     def _breaks(self, k: int) -> Floats:
         """Where x ↦ s(g_k(x)) may jump: ends of pieces, and the other points that pay what those points pay."""

@@ -18,7 +18,7 @@ from headwater.distributions import Distribution, Independent, Named, Sample
 from headwater.errors import ProblemError, SizeError
 from headwater.expressions import Expression, parse
 from headwater.latent import Interval, Vector, grid
-from headwater.problem import Formula, Problem
+from headwater.problem import FAR, Formula, Problem, spread
 from headwater.pseudo.box import Bound, bounded_maximum, linear_maximum, unconstrained_maximum
 from headwater.pseudo.model import PAD, Model, draw
 from headwater.pseudo.pieces import from_expression
@@ -31,6 +31,9 @@ PRECISION = 1e-8
 BUDGET = 40_000
 """Boxes per reward; past that the bound reached is returned."""
 SCRAMBLES, DRAWS = 8, 4096
+POLE = 1e9
+"""A reward this many times larger than at sample points is a pole."""
+UNBOUNDED = "could not be shown to stay finite on the support; shrink it or bound it"
 BINS = 64
 
 
@@ -70,7 +73,9 @@ class BoxModel(Model):
                 f"the finite components of {', '.join(f'arms.{self.problem.names[k]}' for k in arms)} have {size:,} "
                 f"combinations beside the intervals; at most {MAX_BOXES:,} are listed. Use fewer values per component."
             )
-        lo = grid(axes)
+        lo = np.stack([np.full(size, axis[0]) for axis in axes])
+        moving = [i for i, axis in enumerate(axes) if len(axis) > 1]
+        lo[moving] = grid([axes[i] for i in moving])
         hi = lo.copy()
         interval = np.zeros(len(self.parts), dtype=bool)
         for i, part in enumerate(self.parts):
@@ -113,20 +118,36 @@ class BoxModel(Model):
             minus = parse(f"-({arm.text.strip()})", arm.names)
             # many combinations: one hull for all of them is certain too, and enough
             groups = np.array_split(np.arange(boxes.lo.shape[1]), min(boxes.lo.shape[1], 50))
-            options = {"tolerance": 1e-9 * self._rough(arm, boxes), "budget": BUDGET}
+            rough = self._rough(arm, boxes)
+            self._refuse_growth(place, arm, boxes, rough)
+            options = {"tolerance": 1e-9 * rough, "budget": BUDGET}
             top = [unconstrained_maximum(arm, boxes.lo[:, g], boxes.hi[:, g], **options)[0] for g in groups]  # type: ignore[arg-type]
             low = [-unconstrained_maximum(minus, boxes.lo[:, g], boxes.hi[:, g], **options)[0] for g in groups]  # type: ignore[arg-type]
             lo, hi = np.array(low), np.array(top)
+            if not np.max(hi - lo) < POLE * rough:
+                hi = np.full_like(hi, math.inf)  # between two floating-point numbers a pole looks like a finite peak
         if not np.isfinite(hi - lo).all():
-            raise ProblemError(f"{place}: the reward could not be shown to stay finite on the support; shrink it or bound it")
+            raise ProblemError(f"{place}: the reward {UNBOUNDED}")
         return lo, hi
+
+    def _refuse_growth(self, place: str, arm: Expression, boxes: Boxes, rough: float) -> None:
+        """Refuse at once what plainly grows without bound along an infinite side, before a search tries to bound it."""
+        for side, end in ((boxes.lo, -FAR), (boxes.hi, FAR)):
+            for i in np.flatnonzero(np.isinf(side).any(axis=1)):
+                inner = np.where(np.isinf(boxes.lo), np.minimum(boxes.hi - 1, 0), boxes.lo)
+                points = np.where(
+                    np.isinf(boxes.lo) & np.isinf(boxes.hi), 1.0, np.maximum(inner, np.minimum(boxes.hi, inner + 1))
+                )
+                points[i] = end
+                if not np.all(abs(arm(*points)) < POLE * rough):
+                    raise ProblemError(f"{place}: the reward {UNBOUNDED}")
 
     def _rough(self, arm: Expression, boxes: Boxes) -> float:
         """The size of an arm's range, from some points; only tolerances hang on it."""
         rng = np.random.default_rng(0)
-        lo, hi = np.clip(boxes.lo, -1e6, 1e6), np.clip(boxes.hi, -1e6, 1e6)
-        at = rng.integers(lo.shape[1], size=512)
-        values = arm(*(lo[:, at] + rng.random((len(lo), 512)) * (hi - lo)[:, at]))
+        at = rng.integers(boxes.lo.shape[1], size=512)
+        sides = zip(boxes.interval, boxes.lo, boxes.hi, rng.random((len(boxes.lo), 512)), strict=True)
+        values = arm(*(spread(float(lo[0]), float(hi[0]), u) if free else lo[at] for free, lo, hi, u in sides))
         return float(np.ptp(values)) or float(np.max(abs(values))) or 1.0
 
     def pseudo(self, k: int, rewards: Floats) -> Floats:

@@ -13,7 +13,8 @@ from headwater.analysis import analyze, read_distribution
 from headwater.arrays import Ints
 from headwater.complaints import shown
 from headwater.errors import ProblemError
-from headwater.policies.rules import Spec, make_spec
+from headwater.policies.rules import KLUCB, Spec, check_positive, make_spec
+from headwater.policies.table import has_levels
 from headwater.problem import Problem
 from headwater.pseudo import model_of
 from headwater.simulation.atoms import atoms_of
@@ -62,13 +63,19 @@ def simulate(
     if law is None:
         raise ProblemError("distribution: missing; a simulation needs to know how likely each value of X is")
     specs = _check_policies(policies)
+    if not has_levels(model_of(problem)) and any(spec.rule == KLUCB("empirical") for spec in specs):
+        raise ProblemError('form: got "empirical"; expected "bernoulli", because these arms have infinitely many rewards')
     _check_number("horizon", horizon, 1, MAX_HORIZON)
     _check_number("replications", replications, 1, 10**9)
     _check_number("seed", seed, 0, 2**64 - 1)
+    if threads is not None:
+        _check_number("threads", threads, 1, 1024)
+    check_positive("reward_range", reward_range)
+    horizon, replications, seed = int(horizon), int(replications), int(seed)  # numpy's overflow, and are no JSON
     rounds = _check_rounds(checkpoints, horizon)
     found = analyze(problem, law)
     assert found.gap is not None and found.k_star is not None
-    scale = reward_range if reward_range is not None else model_of(problem).reward_range
+    scale = float(reward_range) if reward_range is not None else model_of(problem).reward_range
     atoms = atoms_of(problem, law)
     model = make_model(atoms, scale=scale)
     parts: list[list[Outcome]] = [[] for _ in specs]
@@ -116,7 +123,7 @@ def log_checkpoints(horizon: int, per_decade: int = 12) -> Ints:
     """Rounds 1 to ``horizon``, equally spaced on a log axis, the horizon included.
 
     >>> log_checkpoints(20, per_decade=3)
-    array([ 1,  2,  5, 10, 20])
+    array([ 1,  2,  4,  9, 20])
     """
     count = int(np.ceil(per_decade * np.log10(max(horizon, 1)))) + 1
     return np.unique(np.rint(np.geomspace(1, horizon, max(count, 2))).astype(np.int64))
@@ -141,7 +148,10 @@ def _check_number(field: str, value: Any, least: int, most: int) -> None:
 def _check_rounds(checkpoints: ArrayLike | None, horizon: int) -> Ints:
     if checkpoints is None:
         return log_checkpoints(horizon)
-    rounds = np.unique(np.asarray(checkpoints))
+    try:
+        rounds = np.unique(np.asarray(checkpoints))
+    except (TypeError, ValueError):  # lists of different lengths, say
+        rounds = np.empty(0)
     if rounds.dtype.kind not in "iu" or not rounds.size or rounds[0] < 1 or rounds[-1] > horizon:
         raise ProblemError(f"checkpoints: got {shown(checkpoints)}; expected whole numbers from 1 to the horizon {horizon}")
     return np.union1d(rounds, [horizon]).astype(np.int64)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,7 +42,7 @@ class Comparison(NamedTuple):
 
 @dataclass(frozen=True)
 class Simulation:
-    """Results of several policies on the same x_t."""
+    """Results of several policies on the same x_t. Replication i is the same for all, also where some have fewer."""
 
     problem: Problem
     gaps: Floats
@@ -70,13 +70,25 @@ class Simulation:
 
     def realised_regret(self, policy: str) -> Floats:
         """What the best arm would have paid on the same x_t, less what was paid: shape (N, C)."""
-        return np.asarray(self.oracle - self._outcome(policy).reward)
+        reward = self._outcome(policy).reward
+        return np.asarray(self.oracle[: len(reward)] - reward)
 
     def compare(self, first: str, second: str) -> Comparison:
         """Paired over replications; the common x_t are what makes the interval narrow."""
-        difference = self.regret(first)[:, -1] - self.regret(second)[:, -1]
+        one, other = self.regret(first)[:, -1], self.regret(second)[:, -1]
+        common = min(len(one), len(other))
+        difference = one[:common] - other[:common]
         mean, error = float(difference.mean()), _standard_error(difference)
         return Comparison(mean, error, mean - 1.96 * error, mean + 1.96 * error)
+
+    def with_more(self, other: Simulation) -> Simulation:
+        """The same run with the policies of another one on the same draws: same problem, seed and checkpoints."""
+        same = (self.problem, self.seed, self.reward_range) == (other.problem, other.seed, other.reward_range)
+        if not same or not np.array_equal(self.rounds, other.rounds):
+            raise ProblemError("with_more: expected a simulation of the same problem, seed, range and checkpoints")
+        longer = self if len(self.oracle) >= len(other.oracle) else other
+        outcomes = {**self.outcomes, **other.outcomes}
+        return replace(longer, outcomes=outcomes, seconds=self.seconds + other.seconds)
 
     def _outcome(self, policy: str) -> Outcome:
         if policy not in self.outcomes:
@@ -105,6 +117,7 @@ class Simulation:
         low, middle, high = np.quantile(regret, [0.05, 0.5, 0.95], axis=0)
         arms = self.problem.names
         return {
+            "replications": len(regret),
             "rounds": self.rounds.tolist(),
             "regret_mean": regret.mean(axis=0).tolist(),
             "regret_se": [_standard_error(column) for column in regret.T],
@@ -124,16 +137,17 @@ class Simulation:
         import pyarrow.parquet as pq
 
         folder.mkdir(parents=True, exist_ok=True)
-        n, c = self.oracle.shape
+        (folder / "manifest.json").unlink(missing_ok=True)
         tables = []
         for name, outcome in self.outcomes.items():
+            n, c = outcome.reward.shape
             columns: dict[str, Any] = {
                 "policy": pa.array([name] * (n * c)).dictionary_encode(),
                 "replication": np.repeat(np.arange(n), c),
                 "round": np.tile(self.rounds, n),
                 "regret": self.regret(name).ravel(),
                 "reward": outcome.reward.ravel(),
-                "best_arm_reward": self.oracle.ravel(),
+                "best_arm_reward": self.oracle[:n].ravel(),
             }
             for k, arm in enumerate(self.problem.names):
                 columns[f"pulls:{arm}"] = outcome.pulls[:, :, k].ravel()
@@ -157,6 +171,7 @@ class Simulation:
             "seed": self.seed,
             "horizon": self.horizon,
             "replications": self.replications,
+            "wanted": self.wanted,
             "reward_range": self.reward_range,
             "quantisation_error": self.quantisation_error,
             "seconds": self.seconds,
@@ -187,6 +202,15 @@ def load_simulation(folder: Path) -> Simulation:
         data = pq.read_table(folder / "trajectories.parquet")
     except (OSError, ValueError) as error:
         raise ProblemError(f"{folder / 'trajectories.parquet'}: cannot be read: {error}") from None
+    try:
+        return _assemble(manifest, problem, data)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ProblemError(f"{folder}: manifest.json and trajectories.parquet do not belong together: {error!r}") from None
+
+
+def _assemble(manifest: dict[str, Any], problem: Problem, data: Any) -> Simulation:
+    if manifest["digest"] != problem.digest:
+        raise ValueError("problem.toml is of another problem")
     policy = np.array(data["policy"].to_pylist())
     outcomes: dict[str, Outcome] = {}
     rounds, oracle = np.unique(data["round"].to_numpy()), np.empty((0, 0))
@@ -196,7 +220,10 @@ def load_simulation(folder: Path) -> Simulation:
         pulls = np.stack([rows[f"pulls:{arm}"].to_numpy().reshape(shape) for arm in problem.names], axis=2)
         excluded = np.stack([rows[f"excluded:{arm}"].to_numpy().reshape(shape)[:, -1] for arm in problem.names], axis=1)
         outcomes[name] = Outcome(pulls, rows["reward"].to_numpy().reshape(shape), excluded)
-        oracle = rows["best_arm_reward"].to_numpy().reshape(shape)
+        best = rows["best_arm_reward"].to_numpy().reshape(shape)
+        oracle = best if len(best) > len(oracle) else oracle
+    if len(oracle) != manifest["replications"] or rounds[-1] != manifest["horizon"]:
+        raise ValueError(f"{len(oracle)} replications of {rounds[-1]} rounds")
     return Simulation(
         problem=problem,
         gaps=np.array(manifest["gaps"]),
@@ -208,7 +235,7 @@ def load_simulation(folder: Path) -> Simulation:
         oracle=oracle,
         outcomes=outcomes,
         seconds=float(manifest["seconds"]),
-        wanted=int(manifest["replications"]),
+        wanted=int(manifest["wanted"]),
     )
 
 

@@ -1,0 +1,317 @@
+"""The command line: results on standard output, messages on standard error, status 2 and a sentence for bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import headwater
+from headwater import cli
+from headwater.starters import STARTERS
+
+
+class Outcome(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Outcome]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    monkeypatch.setenv("COLUMNS", "160")
+
+    def call(*arguments: object) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["headwater", *map(str, arguments)])
+        status = 0
+        try:
+            cli.main()
+        except SystemExit as stop:
+            status = stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 1
+        out, err = capsys.readouterr()
+        return Outcome(status, out, err)
+
+    return call
+
+
+@pytest.fixture(params=list(STARTERS))
+def starter(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    path = tmp_path / f"{request.param}.toml"
+    path.write_text(STARTERS[request.param], encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def ads(tmp_path: Path) -> Path:
+    path = tmp_path / "ads.toml"
+    path.write_text(STARTERS["discrete"], encoding="utf-8")
+    return path
+
+
+def check_refusal(got: Outcome, *expected: str) -> None:
+    assert got.status == 2
+    assert got.out == ""
+    assert "Traceback" not in got.err
+    for text in expected:
+        assert text in got.err, (text, got.err)
+
+
+# new, schema, version, help
+
+
+@pytest.mark.parametrize("kind", STARTERS)
+def test_new_prints_a_problem_that_can_be_analysed(kind: str, run: Run, tmp_path: Path) -> None:
+    new = run("new", kind)
+    assert new == Outcome(0, STARTERS[kind], "")
+    path = tmp_path / "problem.toml"
+    path.write_text(new.out, encoding="utf-8")
+    assert run("analyze", path).status == 0
+
+
+def test_schema(run: Run) -> None:
+    got = run("schema")
+    assert got.status == 0 and got.err == ""
+    assert json.loads(got.out) == headwater.files.schema()
+
+
+def test_version(run: Run) -> None:
+    assert run("--version") == Outcome(0, headwater.__version__ + "\n", "")
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_help_names_every_command(flag: str, run: Run) -> None:
+    got = run(flag)
+    assert got.status == 0 and got.err == ""
+    commands = [command.name or getattr(command.callback, "__name__", "") for command in cli.app.registered_commands]
+    assert {"analyze", "pseudo", "new", "schema", "reproduce"} <= set(commands)
+    for command in commands:
+        assert re.search(rf"^\s+{command}\s", got.out, re.MULTILINE), command
+        own = run(command, flag)
+        assert own.status == 0 and "Usage: headwater " + command in own.out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["nonsense"], ["analyze"], ["new"], ["new", "cube"], ["analyze", "a", "b"], ["--nonsense"], ["pseudo", "x.toml"]],
+)
+def test_wrong_usage(arguments: list[str], run: Run) -> None:
+    check_refusal(run(*arguments), "Usage: headwater")
+
+
+# analyze
+
+
+def test_analyze_prints_a_table_and_advice(run: Run, starter: Path) -> None:
+    got = run("analyze", starter)
+    assert got.status == 0 and got.err == ""
+    problem = headwater.load_problem(starter)
+    assert problem.name in got.out and all(name in got.out for name in problem.names)
+    assert headwater.analyze(problem).advice in " ".join(got.out.split())
+
+
+@pytest.mark.parametrize("more", [[], ["--full"]])
+def test_analyze_json_is_one_object(run: Run, starter: Path, more: list[str]) -> None:
+    got = run("analyze", starter, "--json", *more)
+    assert got.status == 0 and got.err == ""
+    data = json.loads(got.out)
+    problem = headwater.load_problem(starter)
+    assert data["arms"] == list(problem.names)
+    keys = ["best", "means", "gaps", "pseudo_gaps", "expected_pseudo_rewards", "competitive", "non_competitive", "C", "advice"]
+    assert all(key in data for key in keys)
+    assert data["C"] == len(data["competitive"])
+    if more:
+        assert all(len(row) == len(problem.arms) for row in data["expected_pseudo_rewards"].values())
+
+
+def test_analyze_without_a_distribution(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "p.toml"
+    path.write_text('[latent]\nkind = "discrete"\nvalues = [1, 2]\n[arms]\nhigh = [3, 4]\nlow = "x"\n')
+    data = json.loads(run("analyze", path, "--json").out)
+    assert "means" not in data and data["always_best"] == ["high"]
+    assert "always best" in run("analyze", path).out
+
+
+def test_numbers_of_the_first_example(run: Run, ads: Path) -> None:
+    data = json.loads(run("analyze", ads, "--json").out)
+    assert data["means"] == pytest.approx({"banner": 1.7, "video": 0.9})
+    assert data["pseudo_gaps"]["video"] == pytest.approx(0.2) and data["non_competitive"] == ["video"]
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg", "html"])
+def test_plots_are_written(run: Run, starter: Path, tmp_path: Path, suffix: str) -> None:
+    picture = tmp_path / "pictures" / f"picture.{suffix}"
+    got = run("analyze", starter, "--json", "--plot", picture)
+    assert got.status == 0 and str(picture) in got.err
+    assert json.loads(got.out)
+    data = picture.read_bytes()
+    assert data.startswith({"png": b"\x89PNG", "svg": b"<?xml", "html": b"<!"}[suffix]) and len(data) > 5000
+
+
+HOSTILE = """
+name = "<script>alert(0)</script> & [bold]co[/bold]"
+[latent]
+kind = "discrete"
+values = ["<img src=x onerror=alert(1)>", "[link=x]b[/link]"]
+probabilities = [0.5, 0.5]
+[arms]
+"[red]x[/red]" = [1, 0]
+"<script>alert(2)</script>" = [0, 1]
+"$x^{$ \\\\ :smile: %s {0}" = [0, 0]
+"""
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Path:
+    path = tmp_path / "hostile.toml"
+    path.write_text(HOSTILE, encoding="utf-8")
+    return path
+
+
+def test_the_page_is_self_contained_and_escapes_names(run: Run, hostile: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    assert run("analyze", hostile, "--plot", page).status == 0
+    text = page.read_text(encoding="utf-8")
+    assert not re.search(r"<script[^>]*\bsrc\s*=", text) and not re.search(r"<(link|img|iframe)\b[^>]*https?://", text)
+    assert "<script>alert" not in text and "<img src=x" not in text
+    assert "&lt;script&gt;alert(0)" in text
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg"])
+def test_pictures_of_hostile_names(run: Run, hostile: Path, tmp_path: Path, suffix: str) -> None:
+    picture = tmp_path / f"p.{suffix}"
+    assert run("analyze", hostile, "--plot", picture).status == 0
+    assert suffix == "png" or "<script>alert" not in picture.read_text(encoding="utf-8")
+
+
+def test_markup_in_names_is_printed_as_it_stands(run: Run, hostile: Path) -> None:
+    for got in (run("analyze", hostile), run("pseudo", hostile, "--observed", "[red]x[/red]", "--reward", 1)):
+        assert got.status == 0
+        assert "[red]x[/red]" in got.out and ":smile: %s {0}" in got.out and "<script>alert(2)</script>" in got.out
+    assert "[bold]co[/bold]" in run("analyze", hostile).out
+
+
+# bad input
+
+
+def test_plots_that_cannot_be_written(run: Run, ads: Path, tmp_path: Path) -> None:
+    for name in ("picture.pdf", "picture", "picture.png.txt", ".png"):
+        check_refusal(
+            run("analyze", ads, "--plot", tmp_path / name), f"error: --plot: got {name}; expected a name that ends in"
+        )
+    folder = tmp_path / "folder.png"
+    folder.mkdir()
+    check_refusal(run("analyze", ads, "--plot", folder), "error: ", "Is a directory")
+    for name in ("x.png", "x.svg", "x.html"):
+        check_refusal(run("analyze", ads, "--plot", ads / name), "error: ")
+        check_refusal(run("analyze", ads, "--plot", Path("/proc/nowhere") / name), "error: /proc/nowhere")
+
+
+@pytest.mark.parametrize("command", [["analyze"], ["analyze", "--json"], ["pseudo", "--observed", "a", "--reward", "1"]])
+def test_files_that_are_no_problems(command: list[str], run: Run, tmp_path: Path) -> None:
+    binary, empty, broken = tmp_path / "binary.toml", tmp_path / "empty.toml", tmp_path / "broken.toml"
+    binary.write_bytes(bytes(range(256)))
+    empty.write_text("")
+    broken.write_text("[latent\n")
+    check_refusal(run(*command, tmp_path / "absent.toml"), "absent.toml: cannot be read: No such file or directory")
+    check_refusal(run(*command, tmp_path), "cannot be read: Is a directory")
+    check_refusal(run(*command, binary), "is not UTF-8 text (byte 128)")
+    check_refusal(run(*command, empty), "error: latent: missing", "error: arms: missing")
+    check_refusal(run(*command, broken), "error: this is not TOML")
+
+
+def test_every_complaint_has_its_line(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "p.toml"
+    path.write_text(
+        'x = 1\n[latent]\nkind = "discrete"\nvalues = [1, 2]\nprobabilities = [1, 1]\n[arms]\na = [1]\nb = "1/(x-1)"'
+    )
+    got = run("analyze", path)
+    check_refusal(got, "error: x: unknown key", "error: latent.probabilities: the probabilities sum to 2", "error: arms.b: the")
+    assert len(got.err.splitlines()) == 4 and all(line.startswith("error: ") for line in got.err.splitlines())
+
+
+def test_random_rewards_are_read_but_not_analysed_yet(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "p.toml"
+    path.write_text(
+        STARTERS["discrete"].replace("# [arms", "[arms").replace("# outcomes", "outcomes").replace("# prob", "prob")
+    )
+    got = run("analyze", path)
+    assert "Traceback" not in got.err and got.status in (0, 2)
+    assert got.status == 0 or "error: arms.coupon: " in got.err
+
+
+# pseudo
+
+
+def test_pseudo(run: Run, ads: Path) -> None:
+    got = run("pseudo", ads, "--observed", "banner", "--reward", 2)
+    assert got.status == 0 and got.err == "" and "When banner pays 2" in got.out and "1.5" in got.out
+    assert json.loads(run("pseudo", ads, "--observed", "banner", "--reward", "2", "--json").out) == {"banner": 2, "video": 1.5}
+    near = run("pseudo", ads, "--observed", "banner", "--reward", "1.9", "--tolerance", "0.2", "--json")
+    assert json.loads(near.out) == {"banner": 2, "video": 1.5}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--observed", "banner", "--reward", "1.7"], "error: reward: got 1.7; arm banner can pay 1, or 2"),
+        (["--observed", "banner", "--reward", "nan"], "error: reward: got nan; expected a finite number"),
+        (["--observed", "banner", "--reward", "inf"], "error: reward: got inf; expected a finite number"),
+        (["--observed", "banner", "--reward", "-1e400"], "error: reward: got -inf; expected a finite number"),
+        (["--observed", "banner", "--reward", "abc"], "Invalid value for '--reward'"),
+        (["--observed", "radio", "--reward", "1"], 'error: observed: got "radio"; expected one of banner, video'),
+        (["--observed", "0", "--reward", "1"], 'error: observed: got "0"; expected one of banner, video'),
+        (["--observed", "banner"], "--reward"),
+        (["--reward", "1"], "--observed"),
+        (
+            ["--observed", "banner", "--reward", "1", "--tolerance", "nan"],
+            "error: tolerance: got NaN; expected a number from 0",
+        ),
+        (
+            ["--observed", "banner", "--reward", "1", "--tolerance", "-1"],
+            "error: tolerance: got -1.0; expected a number from 0",
+        ),
+        (["--observed", "banner", "--reward", "1", "--tolerance", "1"], "error: tolerance: got 1.0; expected a number from 0"),
+    ],
+)
+def test_pseudo_refuses(run: Run, ads: Path, arguments: list[str], expected: str) -> None:
+    check_refusal(run("pseudo", ads, *arguments), expected)
+
+
+def test_an_interrupt_ends_quietly(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "app", interrupted)
+    assert run("schema") == Outcome(130, "", "Stopped.\n")
+
+
+# as a program
+
+
+def program(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"COLUMNS": "120", "PYTHONWARNINGS": "error"}
+    return subprocess.run(
+        [sys.executable, "-m", "headwater", *arguments], capture_output=True, text=True, env=environment, check=False, **more
+    )
+
+
+def test_piped_from_new_to_analyze() -> None:
+    new = program("new", "discrete")
+    got = program("analyze", "/dev/stdin", "--json", input=new.stdout)
+    assert (new.returncode, new.stderr, got.returncode, got.stderr) == (0, "", 0, "")
+    assert json.loads(got.stdout)["best"] == "banner"
+
+
+def test_bad_input_to_the_program(tmp_path: Path) -> None:
+    got = program("analyze", str(tmp_path / "absent.toml"))
+    assert got.returncode == 2 and got.stdout == "" and got.stderr.startswith("error: ") and "Traceback" not in got.stderr
