@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from headwater.analysis import Analysis, analyze
 from headwater.latent import Continuous, Discrete, Vector
+from headwater.policies import make_policy
 from headwater.problem import Problem
 from headwater.simulation import Simulation, simulate
 
@@ -233,6 +234,29 @@ def reproduce(
         more = simulate(case.problem, policies=OTHERS, horizon=horizon, replications=fewer, seed=SEED, progress=report)
         panels.append(_panel(case, run.with_more(more)))
     return panels
+
+
+class Step(NamedTuple):
+    """One pull of arm 1 in the two-arm example."""
+
+    round: int
+    reward: float
+    mean: float
+    pseudo_reward: float
+    verdict: str
+
+
+def walkthrough(rewards: Sequence[float] = (2, 1, 2, 2, 1, 2, 2, 2, 1, 2)) -> list[Step]:
+    """The two-arm example, round by round, from the live policy's own explanation: three of ten pulls pay 1, seven 2."""
+    policy = make_policy("c-ucb", TWO_ARMS.problem)
+    steps = []
+    for n, reward in enumerate(rewards, start=1):
+        policy.update("arm 1", reward)
+        first, second = policy.explain().arms
+        assert first.mean is not None and second.pseudo_reward is not None
+        verdict = "empirically competitive" if second.excluded_by is None else "empirically non-competitive: not pulled"
+        steps.append(Step(n, reward, first.mean, second.pseudo_reward, verdict))
+    return steps
 
 
 def _panel(case: Case, run: Simulation | None) -> Panel:

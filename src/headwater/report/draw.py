@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -134,7 +135,7 @@ def _pseudo_gaps(axis: Axes, data: AnalysisFigure) -> None:
         tick.set_color(shade)
     axis.tick_params(axis="y", length=0)
     axis.invert_yaxis()
-    axis.set_xlabel("pseudo-gap to the best arm\n(above 0: ruled out by the best arm's rewards alone)")
+    axis.set_xlabel("pseudo-gap to the best arm\n(above 0: the best arm rules it out)")
     axis.spines[["top", "right", "left"]].set_visible(False)
 
 
@@ -170,3 +171,33 @@ def _pulls(axis: Axes, data: RegretFigure) -> None:
     axis.invert_yaxis()
     axis.set_xlabel(f"mean pulls of the arms that are not best\n(of {int(data.rounds[-1]):,} rounds)")
     axis.spines[["top", "right"]].set_visible(False)
+
+
+def draw_overview(figures: Sequence[RegretFigure], policies: Sequence[str] = ("ucb1", "c-ucb")) -> Figure:
+    """Small multiples: the mean regret of a few policies, one panel per problem."""
+    from matplotlib.figure import Figure
+
+    columns = 5 if len(figures) > 4 else max(len(figures), 1)
+    rows = -(-len(figures) // columns)
+    figure = Figure(figsize=(2.9 * columns, 2.5 * rows + 0.4), layout="constrained", dpi=110)
+    axes: Any = figure.subplots(rows, columns, squeeze=False)
+    for axis in axes.ravel()[len(figures) :]:
+        axis.set_visible(False)
+    for axis, data in zip(axes.ravel(), figures, strict=False):
+        for curve in data.curves:
+            if curve.policy in policies:
+                dashed = "-" if curve.policy.startswith("c-") else "--"
+                axis.plot(data.rounds, curve.mean, dashed, color=curve.colour, linewidth=2, label=curve.policy)
+                axis.fill_between(
+                    data.rounds, curve.interval_low, curve.interval_high, color=curve.colour, alpha=0.2, linewidth=0
+                )
+        axis.set_xscale("log")
+        axis.set_ylim(bottom=0)
+        axis.set_title(_plain(data.title), fontsize=9)
+        axis.tick_params(labelsize=8)
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.grid(alpha=0.2)
+    axes[0, 0].legend(frameon=False, fontsize=9)
+    figure.supxlabel("round", fontsize=9)
+    figure.supylabel("mean cumulative regret", fontsize=9)
+    return figure

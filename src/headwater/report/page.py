@@ -8,9 +8,9 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from headwater.paper import Panel
+from headwater.paper import TWO_ARMS, Panel, walkthrough
 from headwater.report.analysis_data import analysis_figure
-from headwater.report.draw import draw_analysis, draw_regret, save
+from headwater.report.draw import draw_analysis, draw_overview, draw_regret, save
 from headwater.report.interactive import plotly_regret
 from headwater.report.regret_data import regret_figure
 from headwater.simulation import Simulation
@@ -19,7 +19,7 @@ _STYLE = """
 :root { color-scheme: light dark; --line: #8884; --yes: #00795a; --no: #b54700; }
 @media (prefers-color-scheme: dark) { :root { --yes: #4fd1a5; --no: #ffab70; } }
 body { font: 16px/1.5 system-ui, sans-serif; margin: 0 auto; padding: 1.5rem; max-width: 68rem; }
-img { max-width: 100%; height: auto; background: #fff; border-radius: 6px; }
+img { width: 100%; min-width: 38rem; height: auto; background: #fff; border-radius: 6px; }
 table { border-collapse: collapse; width: 100%; margin: .8rem 0 1.2rem; }
 th, td { text-align: left; padding: .35rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top; }
 section { margin: 2.5rem 0; }
@@ -28,6 +28,8 @@ nav a { margin-right: 1rem; white-space: nowrap; }
 .no { color: var(--no); font-weight: 600; }
 .wide { overflow-x: auto; }
 .plotly-graph-div { background: #fff; border-radius: 6px; }
+td small { white-space: nowrap; }
+.wide td:first-child { min-width: 9rem; }
 .note { border-left: 3px solid var(--line); padding-left: .8rem; }
 """
 
@@ -46,6 +48,9 @@ def write_page(panels: Sequence[Panel], output: Path) -> Path:
             for suffix in (".png", ".svg"):
                 save(regret, figures / (panel.case.id + "-regret" + suffix))
         sections.append(_section(panel, (figures / f"{panel.case.id}.svg").read_text(encoding="utf-8")))
+    runs = [regret_figure(panel.simulation, panel.case.problem.name) for panel in panels if panel.simulation is not None]
+    if runs:
+        save(draw_overview(runs), figures / "overview.png")
     numbers = {panel.case.id: panel.to_dict() for panel in panels}
     (output / "numbers.json").write_text(json.dumps(numbers, indent=2, allow_nan=False), encoding="utf-8")
     page = output / "index.html"
@@ -119,11 +124,27 @@ def _section(panel: Panel, svg: str) -> str:
     picture = base64.b64encode(svg.encode()).decode()
     title = html.escape(panel.case.title)
     regret = "" if panel.simulation is None else _regret(panel.simulation, f"regret-{panel.case.id}")
+    steps = _walkthrough() if panel.case is TWO_ARMS else ""
     return (
         f"<section id='{html.escape(panel.case.id)}'><h2>{title}</h2>"
-        f"<img alt='Reward functions and pseudo-gaps: {title}' src='data:image/svg+xml;base64,{picture}'>{regret}"
+        f"<div class=wide><img alt='Reward functions and pseudo-gaps: {title}' "
+        f"src='data:image/svg+xml;base64,{picture}'></div>{regret}"
         f"<div class=wide><table><tr><th>The paper says</th><th>Computed</th><th>Agrees?</th></tr>{rows}</table></div>"
-        f"{note}<p>{html.escape(panel.analysis.advice)}</p></section>"
+        f"{note}{steps}<p>{html.escape(panel.analysis.advice)}</p></section>"
+    )
+
+
+def _walkthrough() -> str:
+    """The two-arm example, round by round."""
+    rows = "".join(
+        f"<tr><td>{step.round}</td><td>{step.reward:g}</td><td>{step.mean:.3f}</td><td>{step.pseudo_reward:.3f}</td>"
+        f"<td>{html.escape(step.verdict)}</td></tr>"
+        for step in walkthrough()
+    )
+    return (
+        "<h3>Step by step</h3><p>Ten pulls of arm 1, and what each says about arm 2, which is never pulled here.</p>"
+        "<div class=wide><table><tr><th>pull</th><th>arm 1 pays</th><th>arm 1's mean</th>"
+        f"<th>arm 2's empirical pseudo-reward</th><th>so arm 2 is</th></tr>{rows}</table></div>"
     )
 
 
@@ -131,7 +152,7 @@ def _regret(run: Simulation, element: str) -> str:
     """The regret curves, and a table of regret and pulls at the horizon."""
     figure = plotly_regret(regret_figure(run))
     plot = figure.to_html(
-        full_html=False, include_plotlyjs=False, div_id=element, config={"displaylogo": False, "responsive": True}
+        full_html=False, include_plotlyjs=False, div_id=element, config={"displayModeBar": False, "responsive": True}
     )
     arms = run.problem.names[:8]
     rows = ""

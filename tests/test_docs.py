@@ -1,0 +1,89 @@
+"""Every code block in the README and the docs runs; every example file is analysed; what they state is so."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+import headwater as hw
+from headwater import cli, paper
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+EXAMPLES = sorted((ROOT / "examples").rglob("*.toml"))
+
+
+def blocks(language: str) -> list[pytest.param]:  # type: ignore[valid-type]
+    found = []
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for n, match in enumerate(re.finditer(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)):
+            found.append(pytest.param(match.group(1), id=f"{page.stem}-{n}"))
+    return found
+
+
+@pytest.mark.parametrize("code", blocks("python"))
+def test_python_blocks_run(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "block", "exec"), {})
+
+
+@pytest.mark.parametrize("session", blocks("console"))
+def test_console_blocks_run(
+    session: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A block is a session: lines after ``$`` are commands, what follows is what they print."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    for step in re.split(r"^\$ ", session, flags=re.MULTILINE)[1:]:
+        command, _, expected = step.partition("\n")
+        printed = run(command, monkeypatch, capfd)
+        if expected.strip():
+            assert printed.strip() == expected.strip(), command
+
+
+def run(command: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> str:
+    words = shlex.split(command, comments=True)
+    target = None
+    if ">" in words:
+        words, target = words[: words.index(">")], Path(words[words.index(">") + 1])
+    assert words[0] == "headwater", command
+    monkeypatch.setattr("sys.argv", words)
+    try:
+        cli.main()
+    except SystemExit as end:
+        assert not end.code, (command, capfd.readouterr().err)
+    printed = capfd.readouterr().out
+    if target is not None:
+        target.write_text(printed, encoding="utf-8")
+    return printed
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_examples_analyse(path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    printed = run(f"headwater analyze {shlex.quote(str(path))}", monkeypatch, capfd)
+    problem = hw.load_problem(path)
+    assert problem.name in printed
+    assert all(name in printed for name in problem.names)
+
+
+@pytest.mark.parametrize("case", paper.CASES, ids=lambda case: case.id)
+def test_example_files_are_the_papers_problems(case: paper.Case) -> None:
+    assert hw.load_problem(ROOT / "examples" / "paper" / f"{case.id}.toml") == case.problem
+
+
+def test_the_readme_names_every_module() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for path in (ROOT / "src" / "headwater").iterdir():
+        name = path.stem if path.suffix == ".py" else path.name
+        if not name.startswith(("_", "py.typed")):
+            assert name in text, f"{name} is missing from the README's architecture"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), target
