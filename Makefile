@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 
 .PHONY: run test lint bench serve clean
 
-run: $(READY)  ## analyse the paper's problems and write figures and a page
+run: $(READY)  ## reproduce the paper: one page, its figures and data, in results/
 	@$(BIN)/headwater reproduce
 
 test: lint  ## everything CI checks
@@ -19,10 +19,16 @@ lint: $(READY)
 	@$(BIN)/lint-imports
 
 bench: $(READY)
+	@$(BIN)/headwater bench
 	@$(BIN)/python benchmarks/scaling.py
+	@$(BIN)/python benchmarks/peers.py
 
-serve: $(READY)
+serve: $(READY) results/index.html  ## look at the page on this machine
+	@echo "The page is at http://127.0.0.1:8765/ (Ctrl-C ends it)"
 	@$(BIN)/python -m http.server --directory results --bind 127.0.0.1 8765
+
+results/index.html: | $(READY)
+	@$(BIN)/headwater reproduce
 
 clean:
 	rm -rf $(VENV) results build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -101,18 +101,19 @@ def kl_ucb_index(mean: float, n: float, log_t: float, low: float, scale: float) 
 def kl_ucb_reaches(mean: float, n: float, other: float, log_t: float, low: float, scale: float) -> bool:
     """Whether KL-UCB's index of an arm may be ``other`` or more: one evaluation of kl instead of a search for its root.
 
-    Errs towards yes by far more than rounding, so that a no is certain.
+    Errs towards yes by more than rounding, that of the index included: near 1 by moving q, elsewhere by widening the budget.
+    So a no is certain.
     """
     if n == 0 or scale <= 0.0 or other <= mean:
         return True
     p = min(max((mean - low) / scale, 0.0), 1.0)
-    q = (other - low) / scale
-    if q >= 1.0 or p >= 1.0:
+    q = (other - low - 4e-15 * (abs(low) + abs(other) + scale)) / scale
+    if q <= p or q >= 1.0 or p >= 1.0:
         return True
     kl = -(1.0 - p) * (math.log1p(-q) - math.log1p(-p))
     if p > 0.0:
         kl += p * math.log(p / q)
-    return n * kl <= log_t * (1.0 + 1e-9) + 1e-12
+    return n * kl <= log_t * (1.0 + 1e-9) + 4e-15 * n + 1e-12
 
 
 def kl_empirical_index(seen: Any, pays: Any, n: int, log_t: float) -> float:

@@ -84,7 +84,7 @@ class Policy:
         self.mean, self.root, self.index = np.full(count, math.inf), np.zeros(count), np.zeros(count)
         self.seen = np.zeros((count, most), dtype=np.int64)
         self.cells = np.zeros((count, 1, count + 1), dtype=np.int64) if self.table is None else self.table.cells
-        self.pending = np.zeros(count, dtype=np.int64)
+        self.pending = [0] * count  # a list: numpy's single elements are slow to count with
         self.waiting = 0
         self._numbers = {name: k for k, name in enumerate(self.names)}
         self._levels = [] if self.table is None else [{float(v): m for m, v in enumerate(row)} for row in self.table.levels]
@@ -220,13 +220,14 @@ class Policy:
         meta, params, counts, sums, mean, root, index, seen, cells = self._state
         meta, counts, mean = meta.copy(), counts.copy(), mean.copy()
         meta[kernel.ROUND] += self.waiting
+        pending = np.array(self.pending)
         # Pulls and sums stay what was paid, so that an exclusion never rests on a reward that has not come.
-        counts[kernel.PENDING] = self.pending
+        counts[kernel.PENDING] = pending
         paid = counts[kernel.PULLS]
         share = np.where(paid > 0, counts[kernel.SUCCESSES] / np.maximum(paid, 1), 0.5)
-        counts[kernel.SUCCESSES] += np.rint(self.pending * share).astype(np.int64)
-        mean[np.isinf(mean) & (self.pending > 0)] = params[kernel.LOW] + 0.5 * params[kernel.SPAN]
-        n = paid + self.pending
+        counts[kernel.SUCCESSES] += np.rint(pending * share).astype(np.int64)
+        mean[np.isinf(mean) & (pending > 0)] = params[kernel.LOW] + 0.5 * params[kernel.SPAN]
+        n = paid + pending
         root = np.where(n > 0, 1.0 / np.sqrt(np.maximum(n, 1)), 0.0)
         return meta, params, counts, sums, mean, root, index.copy(), seen, cells
 

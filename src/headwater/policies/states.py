@@ -72,7 +72,7 @@ def add_state(policy: Policy, state: Mapping[str, Any]) -> None:
     policy.counts[kernel.TOTAL] += total
     policy.counts[kernel.SUCCESSES] += successes
     policy.sums += sums
-    policy.pending += pending
+    policy.pending = [a + int(b) for a, b in zip(policy.pending, pending, strict=True)]
     policy.waiting += int(pending.sum())
     policy.meta[kernel.ROUND] += int(pulls.sum())
     kernel.derive(policy.meta, policy.params, policy.counts, policy.mean, policy.root)
