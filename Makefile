@@ -19,9 +19,7 @@ lint: $(READY)
 	@$(BIN)/lint-imports
 
 bench: $(READY)
-	@$(BIN)/headwater bench
-	@$(BIN)/python benchmarks/scaling.py
-	@$(BIN)/python benchmarks/peers.py
+	@$(BIN)/python benchmarks/performance.py
 
 serve: $(READY) results/index.html  ## look at the page on this machine
 	@echo "The page is at http://127.0.0.1:8765/ (Ctrl-C ends it)"

@@ -1,0 +1,122 @@
+"""Measure everything that docs/performance.md states, and write that page: ``make bench``.
+
+Ratios are between programs that ran side by side in this one run; absolute times belong to the machine it ran on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import peers
+import scaling
+from headwater import bench
+
+PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
+HEAD = """\
+# Performance
+
+Written by `make bench` (`benchmarks/performance.py`) on a machine with {cores} cores, Python {python}. Ratios are between
+programs that ran side by side in that run; absolute times belong to that machine, which other work may have shared.
+
+## Simulation and live decisions, beside C
+
+`headwater bench`: the yardstick is a C program of ours (`src/headwater/bench/yardstick.c`), one replication at a time,
+`cc -O3 -march=native`, on every core. Best of nine for each; the mean pulls of both must agree, or the benchmark fails.
+
+```
+{engine}
+```
+
+## Other libraries
+
+`benchmarks/peers.py`: UCB1 on three arms, one process. river's and pymab's policies are asked for an arm and told its reward,
+one round at a time, like our live policy.
+
+```
+{peers}
+```
+
+## Starting
+
+| what | seconds |
+|---|---|
+{starting}
+
+## Analysis against K and J
+
+`benchmarks/scaling.py`. Analysing one distribution costs O(K J) time and memory; expected pseudo-rewards for every observed
+arm cost O(K² J) time and no more memory.
+
+![Time and memory of an analysis](figures/scaling.png)
+
+```
+{scaling}
+```
+"""
+
+
+def captured(function: Callable[[], object]) -> str:
+    """What a function prints, while it also reaches the terminal."""
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        function()
+    print(text.getvalue(), end="")
+    return text.getvalue().strip()
+
+
+def engine() -> None:
+    bench.run(quick=False, say=print)
+
+
+def seconds(*words: str) -> float:
+    """The best of three runs of a command."""
+    best = float("inf")
+    for _ in range(3):
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "headwater", *words], check=True, capture_output=True)
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def starting() -> str:
+    root = Path(__file__).parent.parent
+    small = ["--horizon", "1000", "--replications", "10", "--json"]
+    with tempfile.TemporaryDirectory() as folder:
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "headwater", "reproduce", "--output", folder], check=True, capture_output=True)
+        paper = time.perf_counter() - start
+    rows = {
+        "`headwater --help`": seconds("--help"),
+        "`headwater analyze examples/ads.toml`": seconds("analyze", str(root / "examples" / "ads.toml")),
+        "`headwater simulate examples/ads.toml`, 10 runs of 1,000 rounds, compiled code cached": seconds(
+            "simulate", str(root / "examples" / "ads.toml"), *small
+        ),
+        "`headwater reproduce`: the whole paper, compiled code cached": paper,
+    }
+    text = "\n".join(f"| {name} | {value:.2f} |" for name, value in rows.items())
+    print(text)
+    return text
+
+
+def main() -> None:
+    parts = {
+        "engine": captured(engine),
+        "peers": captured(peers.main),
+        "starting": starting(),
+        "scaling": captured(scaling.main),
+    }
+    PAGE.write_text(HEAD.format(cores=os.cpu_count(), python=platform.python_version(), **parts), encoding="utf-8")
+    print("docs/performance.md is written")
+
+
+if __name__ == "__main__":
+    main()
