@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,8 @@ from headwater.distributions import Distribution, as_distribution
 from headwater.errors import ExpressionError, ProblemError, SizeError
 from headwater.expressions import Expression, parse
 from headwater.latent import Continuous, Discrete, Interval, Latent, Vector, listed
+
+T = TypeVar("T")
 
 MAX_CELLS = 120_000_000
 """Arms × points of a support that is tabulated: 0.96 GB of rewards."""
@@ -126,6 +128,13 @@ class Problem:
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(self.arms)
+
+    def remember(self, key: str, build: Callable[[], T]) -> T:
+        """What ``build`` returns, built on first use and kept with the problem, which never changes."""
+        kept: dict[str, Any] = self.__dict__.setdefault("_kept", {})
+        if key not in kept:
+            kept[key] = build()
+        return cast(T, kept[key])
 
     def index(self, arm: str | int | np.integer[Any], field: str = "arm") -> int:
         """An arm's number, from its name or number; refuses what is neither."""

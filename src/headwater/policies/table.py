@@ -114,9 +114,4 @@ def bounds(model: Model) -> tuple[float, float]:
 
 def table_of(problem: Problem) -> LevelTable:
     """The problem's table, made on first use and kept with it."""
-    cache = problem.__dict__
-    if "_table" not in cache:
-        cache["_table"] = LevelTable(problem)
-    table = cache["_table"]
-    assert isinstance(table, LevelTable)
-    return table
+    return problem.remember("table", lambda: LevelTable(problem))

@@ -25,12 +25,7 @@ TOLERANCE = 1e-9
 
 def model_of(problem: Problem) -> Model:
     """The problem, compiled: made on first use and kept with it."""
-    cache = problem.__dict__
-    if "_model" not in cache:
-        cache["_model"] = _compile(problem)
-    model = cache["_model"]
-    assert isinstance(model, Model)
-    return model
+    return problem.remember("model", lambda: _compile(problem))
 
 
 def _compile(problem: Problem) -> Model:

@@ -46,13 +46,10 @@ class Atoms(NamedTuple):
 
 
 def atoms_of(problem: Problem, distribution: Distribution) -> Atoms:
-    """List or quantise a problem under a distribution; the last answer is kept with it. O(K² M) for the tables."""
-    kept = problem.__dict__.get("_atoms")
-    if kept is not None and kept[0] is distribution:
-        return kept[1]  # type: ignore[no-any-return]
-    atoms = _atoms(problem, distribution)
-    problem.__dict__["_atoms"] = (distribution, atoms)
-    return atoms
+    """List or quantise a problem under a distribution; its own one's answer is kept with it. O(K² M) for the tables."""
+    if distribution is problem.distribution:
+        return problem.remember("atoms", lambda: _atoms(problem, distribution))
+    return _atoms(problem, distribution)
 
 
 def _atoms(problem: Problem, distribution: Distribution) -> Atoms:

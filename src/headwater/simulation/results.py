@@ -216,6 +216,8 @@ def _assemble(manifest: dict[str, Any], problem: Problem, data: Any) -> Simulati
     rounds, oracle = np.unique(data["round"].to_numpy()), np.empty((0, 0))
     for name in manifest["policies"]:
         rows = data.filter(policy == name)
+        if not rows.num_rows:
+            raise ValueError(f"no rows of {name}")
         shape = (-1, len(rounds))
         pulls = np.stack([rows[f"pulls:{arm}"].to_numpy().reshape(shape) for arm in problem.names], axis=2)
         excluded = np.stack([rows[f"excluded:{arm}"].to_numpy().reshape(shape)[:, -1] for arm in problem.names], axis=1)
