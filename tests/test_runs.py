@@ -163,3 +163,16 @@ def test_bench_without_a_compiler_says_so(monkeypatch: pytest.MonkeyPatch) -> No
     rows = bench.compare_engine(1, said.append)
     assert any("no C compiler" in line for line in said)
     assert all("ratio" not in row for row in rows)
+
+
+def test_pictures_of_unusual_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "p.toml"
+    path.write_text(
+        'name = "価格 $x$"\n[latent]\nkind = "discrete"\nvalues = ["α", "β"]\nprobabilities = [0.5, 0.5]\n'
+        '[arms]\n"_hidden" = [1, 2]\n"🎯" = [2, 1]\n',
+        encoding="utf-8",
+    )
+    for name in ("a.png", "a.svg", "a.html"):
+        assert call(monkeypatch, "analyze", path, "--plot", tmp_path / name) == 0
+        assert (tmp_path / name).stat().st_size > 5_000
+    assert "_hidden" in (tmp_path / "a.html").read_text(encoding="utf-8")

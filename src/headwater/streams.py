@@ -20,7 +20,7 @@ integers), in numba (int64, wrapping) and in CUDA.
 
 from __future__ import annotations
 
-from fractions import Fraction
+from itertools import accumulate
 
 import numpy as np
 
@@ -114,15 +114,13 @@ def latent_thresholds(probabilities: Floats) -> Ints:
     >>> [int(i) / 2**53 for i in latent_thresholds(np.array([0.25, 0.0, 0.75]))]
     [0.25, 0.25]
     """
-    p = [Fraction(float(x)) for x in probabilities]
-    if not p or min(p) < 0 or sum(p) <= 0:
-        raise ProblemError(f"probabilities: got {list(probabilities)}; expected numbers >= 0 with a positive sum")
-    scale = Fraction(2**UNIFORM_BITS) / sum(p)
-    thresholds, below = [], Fraction(0)
-    for x in p[:-1]:
-        below += x
-        thresholds.append(-int(-(below * scale) // 1))
-    return np.array(thresholds, dtype=np.int64)
+    p = np.asarray(probabilities, dtype=float)
+    if not (p.size and np.isfinite(p).all() and p.min() >= 0 and p.max() > 0):
+        raise ProblemError(f"probabilities: got {shown(p.tolist())}; expected numbers >= 0 with a positive sum")
+    ratios = [x.as_integer_ratio() for x in p.tolist()]
+    common = max(denominator for _, denominator in ratios)  # powers of two, so the largest is a multiple of all
+    below = list(accumulate(numerator * (common // denominator) for numerator, denominator in ratios))
+    return np.array([-(-(x << UNIFORM_BITS) // below[-1]) for x in below[:-1]], dtype=np.int64)
 
 
 def guide_table(thresholds: Ints) -> Ints:

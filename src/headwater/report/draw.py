@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,12 +36,14 @@ def draw_analysis(data: AnalysisFigure) -> Figure:
 def save(figure: Figure, path: Path) -> None:
     """Write a figure; the suffix says which format."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph")  # a name in a script the font lacks is drawn as boxes
+        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
 def _plain(text: str) -> str:
-    """matplotlib reads $ as mathematics; a name is not."""
-    return text.replace("$", r"\$")
+    """matplotlib reads $ as mathematics, and leaves names that start with _ out of legends; a name is just text."""
+    return (" " if text.startswith("_") else "") + text.replace("$", r"\$")
 
 
 def _finish(axis: Axes, data: AnalysisFigure) -> None:

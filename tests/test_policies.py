@@ -1,0 +1,579 @@
+"""One contract that every policy keeps, and the scalar functions under them."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import optimize, special, stats
+
+import headwater as hw
+from headwater.errors import HeadwaterError, ProblemError, RewardError
+from headwater.policies import Policy, Spec, from_state, indices, kernel, make_spec
+from oracle import bernoulli_index, empirical_index
+
+SPECS = [
+    make_spec("ucb1"),
+    make_spec("kl-ucb"),
+    make_spec("kl-ucb", form="empirical"),
+    make_spec("ts"),
+    make_spec("ts", sd=0.3),
+    make_spec("ts", posterior="beta"),
+    *(
+        make_spec(name, reference=reference, **options)
+        for reference in ("most-pulled", "well-pulled")
+        for name, options in (
+            ("c-ucb", {}),
+            ("c-kl-ucb", {}),
+            ("c-kl-ucb", {"form": "empirical"}),
+            ("c-ts", {}),
+            ("c-ts", {"sd": 0.3}),
+            ("c-ts", {"posterior": "beta"}),
+        )
+    ),
+]
+POINTS = ["x1", "x2", "x3", "x4", "x5"]
+TABLE = {"a": [0, 1.5, 1.5, 4, 2], "b": [3.5, 1.5, 0, 0, 3.5], "c": [4, 3, 3, 0, 0]}
+DISCRETE = hw.Problem(latent=hw.Discrete(POINTS), arms=TABLE)
+CONTINUOUS = hw.Problem(latent=hw.Continuous([0, 1]), arms={"a": "x", "b": "1 - x", "c": "abs(x - 0.3)", "d": "0.5"})
+NEGATIVE = hw.Problem(latent=hw.Discrete(POINTS[:3]), arms={"p": [-3, -1, -2], "q": [-1, -3, -1], "r": [-2, -2, -1]})
+
+
+def randomised(spec: Spec) -> bool:
+    return isinstance(spec.rule, hw.Thompson)
+
+
+def beta(spec: Spec) -> bool:
+    return spec.rule == hw.Thompson("beta")
+
+
+def empirical(spec: Spec) -> bool:
+    return spec.rule == hw.KLUCB("empirical")
+
+
+def filtered(spec: Spec) -> bool:
+    return spec.reference != "none"
+
+
+def pays(problem: hw.Problem, arm: str | int, x: float) -> float:
+    """What an arm pays at a uniform number: the functions are written once more, away from the package."""
+    name = arm if isinstance(arm, str) else problem.names[arm]
+    if problem is CONTINUOUS:
+        return {"a": x, "b": 1 - x, "c": abs(x - 0.3), "d": 0.5}[name]
+    row = problem.rewards[problem.index(name)]
+    return float(row[int(x * len(row))])
+
+
+def play(policy: Policy, rounds: int, seed: int) -> list[str]:
+    rng, chosen = np.random.default_rng(seed), []
+    for _ in range(rounds):
+        arm = policy.select()
+        policy.update(arm, pays(policy.problem, arm, rng.random()))
+        chosen.append(arm)
+    return chosen
+
+
+def learned(policy: Policy, *, coins: bool = True) -> dict[str, Any]:
+    """The state, as JSON would keep it; without the Beta posterior's coins, which depend on the order, if asked."""
+    state = json.loads(json.dumps(policy.state(), allow_nan=False))
+    assert isinstance(state, dict)
+    return state if coins else {key: value for key, value in state.items() if key != "successes"}
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.title)
+class PolicyContract:
+    """What holds for every policy."""
+
+    def make(self, spec: Spec, problem: hw.Problem = DISCRETE, **options: Any) -> Policy:
+        return Policy(spec, problem, **options)
+
+    # --- relabelling
+
+    def test_relabelling_arms_relabels_decisions(self, spec: Spec) -> None:
+        """Deterministic policies, where nothing ties; the filter of all of them."""
+        order = ["c", "a", "b"]
+        turned = hw.Problem(latent=hw.Discrete(POINTS), arms={name: TABLE[name] for name in order})
+        one, other = self.make(spec), self.make(spec, turned)
+        rng, compared = np.random.default_rng(4), 0
+        for name, times in (("a", 2), ("b", 3), ("c", 5)):
+            for _ in range(times):
+                x = rng.random()
+                one.update(name, pays(DISCRETE, name, x))
+                other.update(name, pays(DISCRETE, name, x))
+        for _ in range(150):
+            mine, theirs = one.explain(), other.explain()
+            pulls = sorted(one.pulls.values())
+            if pulls[-1] > pulls[-2]:
+                assert set(one.competitive()) == set(other.competitive())
+                lines = {line.name: line for line in theirs.arms}
+                if not randomised(spec):
+                    index = sorted((-math.inf if a.index is None else a.index for a in mine.arms), reverse=True)
+                    assert all(a.index == pytest.approx(lines[a.name].index, rel=1e-12) for a in mine.arms if a.index)
+                    if index[0] - index[1] > 1e-9:
+                        assert mine.chosen == theirs.chosen
+                        compared += 1
+            x = rng.random()
+            one.update(mine.chosen, pays(DISCRETE, mine.chosen, x))
+            other.update(mine.chosen, pays(DISCRETE, mine.chosen, x))
+        assert randomised(spec) or compared > 100
+
+    # --- restore
+
+    @pytest.mark.parametrize("problem", [DISCRETE, CONTINUOUS, NEGATIVE], ids=["discrete", "continuous", "negative"])
+    def test_a_restored_policy_continues_bit_for_bit(self, spec: Spec, problem: hw.Problem) -> None:
+        if problem is CONTINUOUS and empirical(spec):
+            return
+        policy = self.make(spec, problem, seed=2**63 + 5, replication=7, reward_range=2.5, tolerance=1e-6)
+        play(policy, 60, seed=1)
+        waiting = [policy.select() for _ in range(3)]
+        again = from_state(json.loads(json.dumps(policy.state(), allow_nan=False)), problem)
+        assert learned(again) == learned(policy)
+        assert again.explain() == policy.explain()
+        for arm in waiting:
+            x = 0.99 if arm == "a" else 0.01
+            policy.update(arm, pays(problem, arm, x))
+            again.update(arm, pays(problem, arm, x))
+        assert play(policy, 80, seed=2) == play(again, 80, seed=2)
+        assert learned(again) == learned(policy)
+        np.testing.assert_array_equal(policy.mean, again.mean)
+        np.testing.assert_array_equal(policy.sums, again.sums)
+
+    def test_a_fresh_policy_can_be_restored(self, spec: Spec) -> None:
+        constant = hw.Problem(latent=hw.Discrete(["x", "y"]), arms={"u": [1, 1], "v": [1, 1]})  # B = 0
+        for problem in (DISCRETE, NEGATIVE, constant):
+            fresh = self.make(spec, problem)
+            again = from_state(fresh.state(), problem)
+            assert learned(again) == learned(fresh)
+            assert again.select() == problem.names[0]
+
+    # --- merge
+
+    @pytest.mark.parametrize("problem", [DISCRETE, CONTINUOUS], ids=["discrete", "continuous"])
+    def test_two_replicas_merge_by_addition(self, spec: Spec, problem: hw.Problem) -> None:
+        if problem is CONTINUOUS and empirical(spec):
+            return
+        one, other, whole = (self.make(spec, problem, seed=3) for _ in range(3))
+        rng = np.random.default_rng(8)
+        for i in range(90):
+            arm, x = problem.names[int(rng.integers(len(problem.names)))], rng.random()
+            for policy in (whole, one if i % 3 else other):
+                policy.update(arm, pays(problem, arm, x))
+        before = learned(other)
+        one.merge(other)
+        assert learned(other) == before
+        assert learned(one, coins=False) == learned(whole, coins=False)
+        assert one.rounds == whole.rounds == 90
+        assert one.competitive() == whole.competitive()
+        np.testing.assert_array_equal(one.sums, whole.sums)
+        if not beta(spec):
+            assert one.explain() == whole.explain()
+            assert play(one, 40, seed=1) == play(whole, 40, seed=1)
+
+    def test_pending_pulls_merge_too(self, spec: Spec) -> None:
+        one, other = self.make(spec), self.make(spec, seed=1)
+        first, second = one.select(), other.select()
+        one.merge(other.state())
+        assert one.waiting == 2
+        one.update(first, pays(DISCRETE, first, 0.1))
+        one.update(second, pays(DISCRETE, second, 0.1))
+        assert one.waiting == 0 and set(learned(one)["pending"].values()) == {0} and one.rounds == 2
+
+    # --- ties
+
+    def test_an_exact_tie_keeps_the_arm(self, spec: Spec) -> None:
+        """Rewards .1, .2, .3 against pseudo-rewards .3, .1, .2: equal means, though no float sum of them is exact."""
+        problem = hw.Problem(latent=hw.Discrete(POINTS[:3]), arms={"k": [0.1, 0.2, 0.3], "ell": [0.3, 0.1, 0.2]})
+        policy = self.make(spec, problem)
+        rewards = np.random.default_rng(2).permutation([0.1, 0.2, 0.3] * 300)
+        policy.update(["k"] * 900, rewards.tolist())
+        assert policy.competitive() == ["k", "ell"]
+        line = policy.explain().arms[1]
+        assert line.excluded_by is None
+        policy.update("k", 0.3)
+        assert policy.competitive() == (["k"] if filtered(spec) else ["k", "ell"])
+        policy.update("k", 0.1)
+        assert policy.competitive() == ["k", "ell"], "0.3 and 0.1 against 0.2 and 0.3: ahead again"
+
+    def test_equal_arms_go_to_the_lowest_number(self, spec: Spec) -> None:
+        problem = hw.Problem(latent=hw.Discrete(["x", "y"]), arms={"u": [0, 1], "v": [0, 1], "w": [0, 1]})
+        policy = self.make(spec, problem)
+        for name in problem.names:
+            assert policy.select() == name, "never pulled, none excluded: in their order"
+            policy.update(name, 1)
+        if not randomised(spec):
+            assert policy.select() == "u"
+        assert policy.competitive() == ["u", "v", "w"]
+
+    # --- pending
+
+    @pytest.mark.parametrize("problem", [DISCRETE, NEGATIVE, CONTINUOUS], ids=["discrete", "negative", "continuous"])
+    def test_deterministic_policies_spread_pending_pulls(self, spec: Spec, problem: hw.Problem) -> None:
+        if randomised(spec) or (problem is CONTINUOUS and empirical(spec)):
+            return
+        policy = self.make(spec, problem)
+        count = len(problem.names)
+        chosen = [policy.select() for _ in range(4 * count)]
+        assert chosen[:count] == list(problem.names)
+        assert {chosen.count(name) for name in problem.names} == {4}
+
+    def test_pending_pulls_leave_what_was_learned_alone(self, spec: Spec) -> None:
+        """Exclusions rest on rewards that came, whatever their sign; indices are numbers throughout."""
+        for problem in (DISCRETE, NEGATIVE):
+            policy = self.make(spec, problem)
+            play(policy, 25, seed=6)
+            before, competitive = learned(policy), policy.competitive()
+            for _ in range(30):
+                explained = policy.explain()
+                assert explained.chosen == policy.select()
+                assert explained.chosen in competitive
+                assert policy.competitive() == competitive
+                assert all(line.index is None or math.isfinite(line.index) for line in explained.arms)
+            assert policy.waiting == 30
+            assert {**learned(policy), "pending": before["pending"]} == before
+
+    def test_late_rewards_out_of_order_give_the_same_state(self, spec: Spec) -> None:
+        one, other = self.make(spec), self.make(spec)
+        rng = np.random.default_rng(3)
+        events = []
+        for _ in range(40):
+            arm = one.select()
+            reward = pays(DISCRETE, arm, rng.random())
+            one.update(arm, reward)
+            events.append((arm, reward))
+        for i in rng.permutation(40):
+            other.update(*events[i])
+        assert learned(one, coins=False) == learned(other, coins=False)
+        assert one.competitive() == other.competitive()
+        if not beta(spec):
+            assert one.explain() == other.explain()
+
+    def test_cancelling_forgets_a_pending_pull(self, spec: Spec) -> None:
+        policy = self.make(spec)
+        play(policy, 20, seed=5)
+        before, explained = learned(policy), policy.explain()
+        arm = policy.select()
+        assert learned(policy) != before
+        policy.cancel(arm)
+        assert learned(policy) == before
+        assert policy.explain() == explained
+        with pytest.raises(ProblemError, match=f'arm: got "{arm}"; expected an arm with a pending pull'):
+            policy.cancel(arm)
+        with pytest.raises(ProblemError, match=r'arm: got "zz"; expected one of a, b, c'):
+            policy.cancel("zz")
+        assert policy.select() == arm
+
+    def test_an_unasked_reward_settles_nothing_else(self, spec: Spec) -> None:
+        policy = self.make(spec)
+        assert policy.select() == "a"
+        policy.update("b", 1.5)
+        assert learned(policy)["pending"] == {"a": 1, "b": 0, "c": 0} and policy.waiting == 1
+        policy.update("a", 4)
+        assert policy.waiting == 0 and policy.rounds == 2
+
+    # --- input
+
+    @pytest.mark.parametrize(
+        ("arm", "reward", "error", "text"),
+        [
+            ("zz", 1.5, ProblemError, 'arm: got "zz"; expected one of a, b, c'),
+            (3, 1.5, ProblemError, "arm: got 3; expected one of a, b, c"),
+            (-1, 1.5, ProblemError, "arm: got -1; expected one of a, b, c"),
+            (True, 1.5, ProblemError, "arm: got true; expected one of a, b, c"),
+            (None, 1.5, ProblemError, "arm: got null; expected one of a, b, c"),
+            (0.0, 1.5, ProblemError, "arm: got 0.0; expected one of a, b, c"),
+            ("a", math.nan, RewardError, "reward: got NaN; expected a finite number"),
+            ("a", math.inf, RewardError, "reward: got Infinity; expected a finite number"),
+            ("a", True, RewardError, "reward: got true; expected a finite number"),
+            ("c", np.False_, RewardError, "expected a finite number"),
+            ("a", "1.5", RewardError, 'reward: got "1.5"; expected a finite number'),
+            ("a", None, RewardError, "reward: got null; expected a finite number"),
+            ("a", [1.5], RewardError, r"reward: got \[1.5\]; expected a finite number"),
+            ("a", 1j, RewardError, "expected a finite number"),
+            ("a", np.complex128(0), RewardError, "expected a finite number"),
+            ("a", 10**400, RewardError, "expected a finite number"),
+            ("a", 1.25, RewardError, "reward: got 1.25; arm a can pay 0, 1.5, 2, or 4"),
+            ("a", 1.5 + 1e-6, RewardError, "reward: got 1.500001; arm a can pay 0, 1.5, 2, or 4"),
+            (["a", "b"], [1.5], RewardError, "reward: got 1 rewards for 2 arms; expected as many"),
+            (["a", "b"], 1.5, RewardError, "reward: got 1 rewards for 2 arms; expected as many"),
+            (["a", "zz"], [1.5, 1.5], ProblemError, 'arm: got "zz"'),
+            (["a", "b"], [1.5, math.nan], RewardError, "expected a finite number"),
+            (["a", "b"], [1.5, True], RewardError, "expected a finite number"),
+            (["a", "b"], [1.5, 4], RewardError, "reward: got 4; arm b can pay 0, 1.5, or 3.5"),
+        ],
+    )
+    def test_bad_input_changes_nothing(self, spec: Spec, arm: Any, reward: Any, error: Any, text: str) -> None:
+        policy = self.make(spec)
+        policy.update("c", 3)
+        policy.select()
+        before = learned(policy)
+        with pytest.raises(error, match=text):
+            policy.update(arm, reward)
+        assert learned(policy) == before
+        assert policy.rounds == 1
+
+    def test_names_numbers_and_many_at_once(self, spec: Spec) -> None:
+        by_name, by_number, many, arrays = (self.make(spec) for _ in range(4))
+        events = [("a", 1.5), ("b", 0), ("c", 3), ("a", 4), ("c", 0)] * 4
+        for name, reward in events:
+            by_name.update(name, reward)
+            by_number.update(DISCRETE.index(name), float(reward))
+        names, rewards = [name for name, _ in events], [reward for _, reward in events]
+        many.update(names, rewards)
+        numbers: Any = np.array([DISCRETE.index(name) for name in names])
+        arrays.update(numbers, np.array(rewards))  # type: ignore[arg-type]
+        assert learned(by_name) == learned(by_number) == learned(many) == learned(arrays)
+        many.update([], [])
+        assert learned(by_name) == learned(many)
+
+    def test_a_reward_within_tolerance_is_the_level(self, spec: Spec) -> None:
+        one, other, loose = self.make(spec), self.make(spec), self.make(spec, tolerance=0.01)
+        one.update("a", 1.5)
+        other.update("a", 1.5 + 1e-12)
+        loose.update("a", 1.53)
+        assert learned(one) == learned(other)
+        assert learned(loose)["counts"] == learned(one)["counts"]
+
+    # --- one arm left
+
+    def test_one_arm_left(self, spec: Spec) -> None:
+        problem = hw.Problem(latent=hw.Discrete(["x", "y"]), arms={"best": [2, 3], "poor": [1, 1], "worse": [0, 1]})
+        policy = self.make(spec, problem)
+        policy.update("best", 2)
+        if filtered(spec):
+            assert policy.competitive() == ["best"]
+            assert play(policy, 30, seed=1) == ["best"] * 30
+            assert [policy.select() for _ in range(5)] == ["best"] * 5
+        else:
+            assert policy.competitive() == ["best", "poor", "worse"]
+            assert set(play(policy, 30, seed=1)) == {"best", "poor", "worse"}
+
+    # --- explanations
+
+    def test_explanations_agree_with_decisions(self, spec: Spec) -> None:
+        policy = self.make(spec, seed=12)
+        rng = np.random.default_rng(7)
+        for t in range(80):
+            explained, competitive = policy.explain(), policy.competitive()
+            assert explained == policy.explain(), "explaining changes nothing"
+            assert (explained.policy, explained.rounds) == (spec.title, t)
+            json.dumps(explained.to_dict(), allow_nan=False)
+            assert str(explained).startswith(f"{spec.title} after {t} rewards would pull {explained.chosen}.")
+            assert [line.name for line in explained.arms if line.chosen] == [explained.chosen]
+            self.check_lines(policy, explained, competitive)
+            arm = policy.select()
+            assert arm == explained.chosen
+            policy.update(arm, pays(DISCRETE, arm, rng.random()))
+
+    def check_lines(self, policy: Policy, explained: Any, competitive: list[str]) -> None:
+        best = max((line.index for line in explained.arms if line.index is not None), default=None)
+        for line in explained.arms:
+            assert (line.excluded_by is None) == (line.name in competitive)
+            assert line.pulls == policy.pulls[line.name]
+            assert (line.mean is None) == (line.pulls == 0)
+            if line.excluded_by is not None:
+                assert not line.chosen and line.index is None
+                assert line.excluded_by != line.name and line.excluded_by == line.measured_by
+                assert line.excluded_by in line.sentence and line.sentence.startswith("excluded: ")
+                reference = max(a.mean for a in explained.arms if a.mean is not None and f"of {a.name}." in line.sentence)
+                assert line.pseudo_reward < reference
+            elif line.chosen:
+                assert line.sentence.startswith("chosen next: ")
+                assert line.index is None or line.index == best
+            else:
+                assert line.sentence.startswith("in the running: ")
+
+    # --- stored states
+
+    @pytest.mark.parametrize(
+        ("change", "text"),
+        [
+            ({"format": "something"}, "state: expected a stored policy"),
+            ({"version": 2}, "state.version: got 2; expected 1, which is what this release reads"),
+            ({"version": None}, "state.version: got null"),
+            ({"problem": "0" * 64}, 'state.problem: got "0+.*; expected .*, as of the policy it is added to'),
+            ({"policy": {"name": "zz"}}, 'policy: got "zz"; expected one of ucb1'),
+            ({"policy": {}}, "state.policy: got {}; expected the policy's name and options"),
+            ({"policy": None}, "state.policy: got null; expected the policy's name and options"),
+            ({"seed": -1}, r"state.seed: got -1; expected a whole number from 0 to"),
+            ({"seed": True}, r"state.seed: got true"),
+            ({"replication": 2**48}, r"state.replication: got \d+; expected a whole number"),
+            ({"reward_range": -1}, "reward_range: got -1; expected a number above 0"),
+            ({"reward_range": "wide"}, 'reward_range: got "wide"; expected a number above 0'),
+            ({"tolerance": 2}, "tolerance: got 2; expected a number from 0 to below 1"),
+            ({"successes": {"a": 0, "b": 0}}, "state.successes: got .*; expected one number for each of a, b, c"),
+            ({"successes": {"a": 99, "b": 0, "c": 0}}, "state.successes.a: got 99; expected at most its 2 pulls"),
+            ({"pending": {"a": -1, "b": 0, "c": 0}}, "state.a: got -1; expected a whole number"),
+            ({"pending": None}, "state.pending: got null; expected one number for each of a, b, c"),
+            ({"counts": None}, "state.counts: got null; expected a list for each arm"),
+            ({"counts": {"a": [], "b": []}}, "state.counts: got .*; expected a list for each arm"),
+            ({"counts": {"a": [[1.25, 1]], "b": [], "c": []}}, "reward: got 1.25; arm a can pay"),
+            ({"counts": {"a": [[1.5, -1]], "b": [], "c": []}}, "state.counts: got -1; expected a whole number"),
+            ({"counts": {"a": [[1.5, 0.5]], "b": [], "c": []}}, "state.counts: got 0.5; expected a whole number"),
+            ({"counts": {"a": [1.5], "b": [], "c": []}}, "state.counts.a: got .*; expected pairs of a reward and a count"),
+            ({"counts": {"a": 3, "b": [], "c": []}}, "state.counts.a: got 3; expected pairs of a reward and a count"),
+        ],
+    )
+    def test_tampered_states_are_refused(self, spec: Spec, change: dict[str, Any], text: str) -> None:
+        policy = self.make(spec)
+        policy.update(["a", "a", "b"], [1.5, 4, 0])
+        state = policy.state()
+        with pytest.raises(HeadwaterError, match=text):
+            from_state(state | change, DISCRETE)
+        if set(change) & {"seed", "replication", "reward_range", "tolerance"} or change.get("policy") in ({}, None):
+            return  # of no account when merging
+        before = learned(policy)
+        with pytest.raises(HeadwaterError):
+            policy.merge(state | change)
+        assert learned(policy) == before
+
+    def test_states_of_another_policy_are_refused(self, spec: Spec) -> None:
+        policy = self.make(spec)
+        for other in SPECS:
+            if other != spec:
+                with pytest.raises(ProblemError, match=r"state.policy: got .*; expected .*as of the policy it is added to"):
+                    policy.merge(Policy(other, DISCRETE))
+
+    @pytest.mark.parametrize("bad", [None, [], "state", 3])
+    def test_what_is_no_state_is_refused(self, spec: Spec, bad: Any) -> None:
+        with pytest.raises(ProblemError, match="state: expected a stored policy"):
+            from_state(bad, DISCRETE)
+        with pytest.raises(ProblemError, match="state: expected a stored policy"):
+            self.make(spec).merge(bad)
+
+
+class TestPolicyContract(PolicyContract):
+    """pytest collects classes named Test*."""
+
+
+# --- scalars ---------------------------------------------------------------------------------------------------------
+
+
+@given(st.floats(1e-300, 1 - 1e-16))
+def test_normal_quantile(u: float) -> None:
+    assert indices.normal_quantile(u) == pytest.approx(special.ndtri(u), rel=4e-15, abs=1e-15)
+
+
+@given(st.floats(0, 1), st.integers(1, 10**6), st.floats(0, 20), st.floats(-5, 5), st.floats(0.1, 10))
+def test_kl_ucb_index_against_bisection(p: float, n: int, log_t: float, low: float, scale: float) -> None:
+    q = indices.kl_ucb_index(p, n, log_t, 0.0, 1.0)
+    assert p <= q <= min(1.0, p + math.sqrt(log_t / (2 * n)) + 1e-15)
+    assert q == pytest.approx(bernoulli_index(p, n, log_t), abs=1e-7)
+    # The same up to the conditioning of the root: what it spends is the budget.
+    if 0 < p < q < 1 - 1e-9:
+        spent = float(special.rel_entr(p, q) + special.rel_entr(1 - p, 1 - q))
+        assert spent == pytest.approx(log_t / n, rel=1e-6, abs=1e-14)
+    moved = indices.kl_ucb_index(low + scale * p, n, log_t, low, scale)
+    assert moved == pytest.approx(low + scale * bernoulli_index(p, n, log_t), abs=1e-6 * scale)
+
+
+def test_kl_ucb_index_at_the_edges() -> None:
+    assert indices.kl_ucb_index(math.inf, 0, 1.0, 0.0, 1.0) == math.inf
+    assert indices.kl_ucb_index(0.3, 5, 0.0, 0.0, 1.0) == pytest.approx(0.3)
+    assert indices.kl_ucb_index(2.0, 5, 1.0, 2.0, 0.0) == 2.0, "all rewards equal"
+    assert indices.kl_ucb_index(1.0, 5, 1.0, 0.0, 1.0) == 1.0
+    assert indices.kl_ucb_index(0.0, 2, math.log(4), 0.0, 1.0) == pytest.approx(0.5), "1 - t**(-1/n)"
+
+
+@settings(max_examples=600)
+@given(
+    st.floats(0, 1),
+    st.sampled_from([1, 2, 7, 100, 10**4, 10**6, 10**9, 10**12]),
+    st.floats(0, 28),
+    st.floats(-1e-7, 1e-7),
+    st.sampled_from([(0.0, 1.0), (-3.0, 4.0), (0.1, 0.7), (1000.0, 1.0)]),
+)
+def test_kl_ucb_reaches_never_says_no_wrongly(p: float, n: int, log_t: float, nudge: float, where: tuple[float, float]) -> None:
+    """Otherwise the order in which arms are ranked would decide, and a tie might not go to the lowest number."""
+    low, scale = where
+    mean = low + scale * p
+    top = indices.kl_ucb_index(mean, n, log_t, low, scale)
+    for other in (top, top + scale * nudge, float(np.nextafter(top, low)), mean, mean + 0.5 * (top - mean)):
+        if other <= top:
+            assert indices.kl_ucb_reaches(mean, n, other, log_t, low, scale)
+    # and it is of use: far beyond the index it does say no
+    if p > 0 and top + 0.05 * scale < low + scale and n >= 100:
+        assert not indices.kl_ucb_reaches(mean, n, top + 0.05 * scale, log_t, low, scale)
+
+
+@st.composite
+def samples(draw: st.DrawFn) -> tuple[list[int], list[int]]:
+    levels = draw(st.lists(st.integers(-50, 50), min_size=1, max_size=5, unique=True))
+    counts = draw(st.lists(st.integers(0, 40), min_size=len(levels), max_size=len(levels)).filter(any))
+    return counts, levels
+
+
+@settings(max_examples=300)
+@given(samples(), st.integers(2, 10**6))
+def test_kl_empirical_index_against_the_dual(sample: tuple[list[int], list[int]], t: int) -> None:
+    seen, pays_ = sample
+    values = np.repeat(pays_, seen).astype(float)
+    ours = indices.kl_empirical_index(seen, pays_, sum(seen), math.log(t))
+    width = max(pays_) - min(pays_) + 1
+    assert ours == pytest.approx(empirical_index(values.tolist(), float(max(pays_)), math.log(t)), abs=1e-8 * width)
+    assert values.mean() - 1e-9 * width <= ours <= max(pays_) + 1e-9 * width
+
+
+@pytest.mark.parametrize("case", range(12))
+def test_kl_empirical_index_against_convex_optimisation(case: int) -> None:
+    """Maximise the mean over laws q within the budget, by a general solver."""
+    rng = np.random.default_rng(case)
+    levels = np.sort(rng.choice(20, rng.integers(2, 5), replace=False))
+    seen = rng.integers(0, 6, len(levels))
+    seen[0] += 1
+    n, log_t = int(seen.sum()), math.log(rng.integers(2, 50))
+    p = seen / n
+    solver: Any = optimize.minimize
+    keep = (seen > 0) | (levels == levels[-1])  # an unseen level below the top gets nothing
+    p, v = p[keep], (levels[keep] - levels[0]) / (levels[-1] - levels[0])
+    within = {
+        "type": "ineq",
+        "fun": lambda q: log_t / n - special.rel_entr(p, q).sum(),
+        "jac": lambda q: p / q,
+    }
+    whole = {"type": "eq", "fun": lambda q: q.sum() - 1, "jac": np.ones_like}
+    found = []
+    for share in (0.1, 0.01, 0.001):
+        start = (1 - share) * p + share / len(p)
+        options: dict[str, Any] = {"ftol": 1e-15, "maxiter": 1000}
+        bounds, limits = [(1e-9, 1.0)] * len(p), [within, whole]
+        run = solver(lambda q: -(q @ v), start, jac=lambda q: -v, bounds=bounds, constraints=limits, options=options)
+        if within["fun"](run.x) > -1e-9 and abs(whole["fun"](run.x)) < 1e-9:  # type: ignore[operator]
+            found.append(-run.fun)
+    ours = (indices.kl_empirical_index(seen, levels, n, log_t) - levels[0]) / (levels[-1] - levels[0])
+    assert ours == pytest.approx(max(found), abs=1e-6)
+
+
+def _index_of(rule: int, pulls: int, wins: int, replication: int, mean: float = 0.0) -> float:
+    meta = np.zeros(kernel.META, dtype=np.int64)
+    meta[[kernel.POLICY, kernel.REPLICATION]] = rule, replication
+    params, counts = np.array([1.0, 1.0, 0.5, 0.0, 1.0]), np.zeros((kernel.COUNTS, 1), dtype=np.int64)
+    counts[kernel.PULLS], counts[kernel.SUCCESSES] = pulls, wins
+    sums, table, seen = (np.zeros(shape, dtype=np.int64) for shape in ((1, 1), (1, 1, 2), (0, 0)))
+    index = np.zeros(1)
+    kernel.select(meta, params, counts, sums, np.full(1, mean), np.full(1, pulls**-0.5), index, seen, table)
+    return float(index[0])
+
+
+@pytest.mark.parametrize(("pulls", "wins"), [(10, 3), (1, 0), (1, 1), (400, 390)])
+def test_beta_draws_have_the_right_law(pulls: int, wins: int) -> None:
+    """Kolmogorov-Smirnov with a false-alarm probability of 1e-6; the seed is fixed."""
+    drawn = [_index_of(kernel.BETA, pulls, wins, i) for i in range(4000)]
+    assert stats.kstest(drawn, stats.beta(1 + wins, 1 + pulls - wins).cdf).pvalue > 1e-6
+
+
+def test_normal_draws_have_the_right_law() -> None:
+    """Kolmogorov-Smirnov with a false-alarm probability of 1e-6; the seed is fixed."""
+    drawn = [_index_of(kernel.NORMAL, 25, 0, i, mean=0.7) for i in range(4000)]
+    assert stats.kstest(drawn, stats.norm(0.7, 0.1).cdf).pvalue > 1e-6
+
+
+@given(st.floats(-3, 3), st.floats(0.1, 5), st.floats(0, 1, exclude_min=True, exclude_max=True))
+def test_binarising_keeps_the_ends(low: float, scale: float, u: float) -> None:
+    assert indices.binarised(low, low, scale, u) == 0.0
+    assert indices.binarised(low + 2 * scale, low, scale, u) == 1.0
+    assert indices.binarised(low + 0.5 * scale, low, scale, u) == (1.0 if u * scale < (low + 0.5 * scale) - low else 0.0)
