@@ -554,9 +554,9 @@ def _index_of(rule: int, pulls: int, wins: int, replication: int, mean: float = 
     params, counts = np.array([1.0, 1.0, 0.5, 0.0, 1.0]), np.zeros((kernel.COUNTS, 1), dtype=np.int64)
     counts[kernel.PULLS], counts[kernel.SUCCESSES] = pulls, wins
     sums, table, seen = (np.zeros(shape, dtype=np.int64) for shape in ((1, 1), (1, 1, 2), (0, 0)))
-    index = np.zeros(1)
-    kernel.select(meta, params, counts, sums, np.full(1, mean), np.full(1, pulls**-0.5), index, seen, table)
-    return float(index[0])
+    real = np.concatenate([params, [mean], [pulls**-0.5], [0.0]])
+    kernel.step(kernel.SELECT, 0, 0, np.concatenate([meta, counts.ravel()]), real, sums, seen, table)
+    return float(real[-1])
 
 
 @pytest.mark.parametrize(("pulls", "wins"), [(10, 3), (1, 0), (1, 1), (400, 390)])

@@ -129,6 +129,11 @@ class Problem:
     def names(self) -> tuple[str, ...]:
         return tuple(self.arms)
 
+    def with_distribution(self, distribution: Any) -> Problem:
+        """The same support and arms under another distribution."""
+        arms = dict(self.arms)
+        return Problem(latent=self.latent, arms=arms, distribution=distribution, name=self.name, reward_range=self.reward_range)
+
     def remember(self, key: str, build: Callable[[], T]) -> T:
         """What ``build`` returns, built on first use and kept with the problem, which never changes."""
         kept: dict[str, Any] = self.__dict__.setdefault("_kept", {})

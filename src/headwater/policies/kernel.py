@@ -19,21 +19,16 @@ Dispatch is on integer codes: function arguments would defeat numba's cache on d
 
 from __future__ import annotations
 
-import hashlib
 import math
-import os
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple
 
-import numba
 import numpy as np
-from numba.core import config as numba_config
 from numpy.typing import NDArray
 
 from headwater import streams
 from headwater.arrays import Floats, Ints
 from headwater.policies import indices
+from headwater.policies.compile import compiled, inlined
 
 __all__ = [
     "BETA",
@@ -70,14 +65,13 @@ __all__ = [
     "UCB1",
     "UNIT",
     "WELL_PULLED",
+    "Views",
     "advance",
-    "compiled",
     "derive",
-    "inlined",
-    "observe",
     "reset",
-    "select",
+    "step",
     "uniforms",
+    "unpack",
 ]
 
 AnyInts = NDArray[Any]  # int64; the engine takes int32 when the horizon allows
@@ -102,48 +96,6 @@ BETA_ATTEMPTS = 256  # a gamma draw is rejected with probability < 0.05, so this
 _SIGN_BIT = 63
 _MAGNITUDE = 0x7FFFFFFFFFFFFFFF
 _LOWEST = -_MAGNITUDE
-
-_F = TypeVar("_F", bound=Callable[..., Any])
-
-
-def _cache_folder() -> str:
-    """Where compiled code is kept: a folder per version of the sources, or nothing where no folder can be written.
-
-    numba looks only at the file a function stands in, so a change to the scalar functions would go unnoticed.
-    """
-    package = Path(streams.__file__).parent
-    sources = [
-        package / "streams.py",
-        *sorted((package / "policies").glob("*.py")),
-        *sorted((package / "simulation").glob("*.py")),
-    ]
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
-    root = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(root) / "headwater" / f"compiled-{digest}"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return ""
-    return str(folder) if os.access(folder, os.W_OK) else ""
-
-
-_CACHE = _cache_folder()
-
-
-def compiled(function: _F) -> _F:
-    """Compile for the CPU, cached on disk. IEEE arithmetic: no fastmath, and division by zero is not an error."""
-    before = getattr(numba_config, "CACHE_DIR", "")
-    setattr(numba_config, "CACHE_DIR", _CACHE)  # noqa: B010 - read while decorating; other users of numba keep their own
-    try:
-        return cast(_F, numba.njit(nogil=True, error_model="numpy", cache=bool(_CACHE))(function))
-    finally:
-        setattr(numba_config, "CACHE_DIR", before)  # noqa: B010
-
-
-def inlined(function: _F) -> _F:
-    """Compile into the caller before LLVM sees it: a call, even a tiny one, keeps a loop from vectorising."""
-    return cast(_F, numba.njit(nogil=True, error_model="numpy", inline="always")(function))
-
 
 _philox = inlined(streams.philox)
 _counter = inlined(streams.counter_words)
@@ -450,39 +402,34 @@ def advance(
 
 
 @compiled
-def select(
-    meta: Ints,
-    params: Floats,
-    counts: Ints,
-    sums: Ints,
-    mean: Floats,
-    root: Floats,
-    index: Floats,
-    seen: Ints,
-    table: Ints,
-) -> int:
-    """The arm to pull next; leaves every arm's index in ``index``, -inf for the excluded. Observes nothing.
+def step(mode: int, arm: int, m: int, whole: Ints, real: Floats, sums: Ints, seen: Ints, table: Ints) -> int:
+    """One live step. SELECT: the arm to pull next, every arm's index left in ``real``, -inf for the excluded; observes nothing.
+    OBSERVE: count that ``arm`` paid its m-th level.
 
-    The t-th decision is made from the first t - 1 rewards, with log t in the indices. Ties go to the lowest-numbered
-    arm. O(K), but O(K^2) for well-pulled references.
+    The t-th decision is made from the first t - 1 rewards, with log t in the indices. Ties go to the lowest-numbered arm.
+    O(K), but O(K^2) for well-pulled references. The state comes packed (see ``unpack``): each array that crosses from
+    Python costs about a tenth of a microsecond.
     """
+    arms = sums.shape[0]
+    meta, counts = whole[:META], whole[META:].reshape((COUNTS, arms))
+    params, mean = real[:PARAMS], real[PARAMS : PARAMS + arms]
+    root, index = real[PARAMS + arms : PARAMS + 2 * arms], real[PARAMS + 2 * arms :]
     # Only PLAY reads level, atoms and out: any arrays of their types will do.
-    return advance(SELECT, 0, 0, meta, params, counts, sums, mean, root, index, seen, table, counts, meta, meta)
+    return advance(mode, arm, m, meta, params, counts, sums, mean, root, index, seen, table, counts, meta, meta)
 
 
-@compiled
-def observe(
-    meta: Ints,
-    params: Floats,
-    counts: Ints,
-    sums: Ints,
-    mean: Floats,
-    root: Floats,
-    index: Floats,
-    seen: Ints,
-    table: Ints,
-    arm: int,
-    m: int,
-) -> None:
-    """Count that ``arm`` paid its m-th level. O(K) with a filter, O(1) without."""
-    advance(OBSERVE, arm, m, meta, params, counts, sums, mean, root, index, seen, table, counts, meta, meta)
+class Views(NamedTuple):
+    """The parts of a packed state, sharing its memory; ``ranks`` are the arms' indices (a tuple has an ``index`` already)."""
+
+    meta: Ints
+    counts: Ints
+    params: Floats
+    mean: Floats
+    root: Floats
+    ranks: Floats
+
+
+def unpack(whole: Ints, real: Floats, arms: int) -> Views:
+    """``whole`` is meta, then counts row by row; ``real`` is params, mean, root and index."""
+    mean, root, index = real[PARAMS:].reshape((3, arms))
+    return Views(whole[:META], whole[META:].reshape((COUNTS, arms)), real[:PARAMS], mean, root, index)

@@ -26,8 +26,8 @@ from headwater.pseudo import TOLERANCE, model_of, require_deterministic
 from headwater.streams import seed_words
 
 FORMAT, VERSION = "headwater-policy", 1
+_step, _SELECT, _OBSERVE = kernel.step, kernel.SELECT, kernel.OBSERVE  # a look-up less, a million times a second
 
-_PLAIN_NUMBERS = (float, int, np.float64)
 _FAR = 1e308
 
 
@@ -72,23 +72,24 @@ class Policy:
             raise ProblemError('form: got "empirical"; expected "bernoulli", because these arms have infinitely many rewards')
         count, most = len(self.names), 1 if self.table is None else self.table.cells.shape[1]
         low, span = bounds(self.model)
-        meta = np.zeros(kernel.META, dtype=np.int64)
-        meta[kernel.POLICY] = kernel.RULES[spec.rule.code]
-        meta[kernel.REFERENCE] = kernel.FILTERS[spec.reference]
-        meta[kernel.SEED_LOW], meta[kernel.SEED_HIGH] = seed_words(seed)
-        meta[kernel.REPLICATION] = replication
-        params = np.array([self.units.unit, self.scale, spec.sd(self.scale), low, span])
-        self.meta, self.params = meta, params
-        self.counts = np.zeros((kernel.COUNTS, count), dtype=np.int64)
+        self.whole = np.zeros(kernel.META + kernel.COUNTS * count, dtype=np.int64)
+        self.real = np.zeros(kernel.PARAMS + 3 * count)
+        self.meta, self.counts, self.params, self.mean, self.root, self.index = kernel.unpack(self.whole, self.real, count)
+        self.meta[kernel.POLICY] = kernel.RULES[spec.rule.code]
+        self.meta[kernel.REFERENCE] = kernel.FILTERS[spec.reference]
+        self.meta[kernel.SEED_LOW], self.meta[kernel.SEED_HIGH] = seed_words(seed)
+        self.meta[kernel.REPLICATION] = replication
+        self.params[:] = self.units.unit, self.scale, spec.sd(self.scale), low, span
+        self.mean[:] = math.inf
         self.sums = np.zeros((count, count), dtype=np.int64)
-        self.mean, self.root, self.index = np.full(count, math.inf), np.zeros(count), np.zeros(count)
         self.seen = np.zeros((count, most), dtype=np.int64)
         self.cells = np.zeros((count, 1, count + 1), dtype=np.int64) if self.table is None else self.table.cells
         self.pending = [0] * count  # a list: numpy's single elements are slow to count with
         self.waiting = 0
         self._numbers = {name: k for k, name in enumerate(self.names)}
-        self._levels = [] if self.table is None else [{float(v): m for m, v in enumerate(row)} for row in self.table.levels]
-        self._state = (meta, params, self.counts, self.sums, self.mean, self.root, self.index, self.seen, self.cells)
+        levels = [] if self.table is None else self.table.levels
+        self._levels = {name: {float(v): m for m, v in enumerate(row)} for name, row in zip(self.names, levels, strict=False)}
+        self._state = (self.whole, self.real, self.sums, self.seen, self.cells)
 
     def __repr__(self) -> str:
         return f"<Policy {self.spec.title} on {self.problem.name or 'a problem'}: {self.rounds} rewards>"
@@ -104,19 +105,22 @@ class Policy:
 
     def select(self) -> str:
         """The arm to pull next; it counts as pending until its reward comes (or ``cancel``). O(K)."""
-        arm = kernel.select(*self._state) if self.waiting == 0 else kernel.select(*self._with_pending())
+        arm = _step(_SELECT, 0, 0, *(self._with_pending() if self.waiting else self._state))
         self.pending[arm] += 1
         self.waiting += 1
         return self.names[arm]
 
     def update(self, arm: str | int | Sequence[str | int], reward: float | Sequence[float]) -> None:
         """Count the reward that an arm paid, or many at once; late and out of order is fine. All or nothing."""
+        # The common case in as few steps as it takes. The exact type, because True would be found as 1.0.
+        if type(arm) is str and (type(reward) is float or type(reward) is int) and arm in self._levels:
+            m = self._levels[arm].get(reward)
+            if m is not None:
+                self._observe(self._numbers[arm], m)
+                return
         if isinstance(arm, (str, int, np.integer)) or not isinstance(arm, Iterable):
-            k = self._numbers.get(arm) if isinstance(arm, str) else None
-            k = self.problem.index(arm) if k is None else k
-            # the exact type, because True would be found as 1.0
-            m = self._levels[k].get(reward) if self._levels and type(reward) in _PLAIN_NUMBERS else None  # type: ignore[arg-type]
-            self._observe(k, self._level(k, reward) if m is None else m)
+            k = self.problem.index(arm)
+            self._observe(k, self._level(k, reward))
             return
         arms, rewards = list(arm), list(np.atleast_1d(np.asarray(reward, dtype=object)))
         if len(arms) != len(rewards):
@@ -138,11 +142,12 @@ class Policy:
 
     def explain(self) -> Explanation:
         """For every arm its mean, index and pseudo-reward, whether and by which arm it is excluded, in words."""
-        state = self._with_pending() if self.waiting else (*self._state[:6], self.index.copy(), *self._state[7:])
-        chosen = kernel.select(*state)
+        state = self._with_pending()
+        chosen = kernel.step(kernel.SELECT, 0, 0, *state)
+        views = kernel.unpack(state[0], state[1], len(self.names))
         if self.meta[kernel.POLICY] == kernel.KL_UCB:
-            self._complete(*state[:7])
-        return explain(self.spec, self.names, self.counts, self.sums, self.units.unit, state[6], chosen, self.rounds)
+            self._complete(views)
+        return explain(self.spec, self.names, self.counts, self.sums, self.units.unit, views.ranks, chosen, self.rounds)
 
     def state(self) -> dict[str, Any]:
         """Everything needed to go on, as JSON-ready data."""
@@ -200,7 +205,7 @@ class Policy:
         if self.table is None:
             self.cells[k, 0] = level
             level = 0
-        kernel.observe(*self._state, k, level)
+        _step(_OBSERVE, k, level, *self._state)
         if self.pending[k]:
             self._settle(k)
 
@@ -208,28 +213,27 @@ class Policy:
         self.pending[k] -= 1
         self.waiting -= 1
 
-    def _complete(self, meta: Ints, params: Floats, counts: Ints, _: Ints, mean: Floats, __: Floats, index: Floats) -> None:
+    def _complete(self, views: kernel.Views) -> None:
         """The true index of every arm in the running: a decision leaves out those that certainly do not win."""
-        log_t, low, span = math.log(meta[kernel.ROUND] + 1.0), params[kernel.LOW], params[kernel.SPAN]
-        n = counts[kernel.PULLS] + counts[kernel.PENDING]
-        for k in np.flatnonzero(~np.isneginf(index)):
-            index[k] = kl_ucb_index(mean[k], n[k], log_t, low, span)
+        log_t, low, span = math.log(views.meta[kernel.ROUND] + 1.0), self.params[kernel.LOW], self.params[kernel.SPAN]
+        n = views.counts[kernel.PULLS] + views.counts[kernel.PENDING]
+        for k in np.flatnonzero(~np.isneginf(views.ranks)):
+            views.ranks[k] = kl_ucb_index(views.mean[k], n[k], log_t, low, span)
 
-    def _with_pending(self) -> tuple[Ints, Floats, Ints, Ints, Floats, Floats, Floats, Ints, Ints]:
-        """The state as if pending pulls had already paid the mean (never paid: the middle), so that others get a turn."""
-        meta, params, counts, sums, mean, root, index, seen, cells = self._state
-        meta, counts, mean = meta.copy(), counts.copy(), mean.copy()
+    def _with_pending(self) -> tuple[Ints, Floats, Ints, Ints, Ints]:
+        """A copy of the state, as if pending pulls had already paid the mean (never paid: the middle of the rewards), so that
+        other arms get a turn. Pulls and sums stay what was paid: an exclusion never rests on a reward that has not come."""
+        whole, real = self.whole.copy(), self.real.copy()
+        meta, counts, params, mean, root, _ = kernel.unpack(whole, real, len(self.names))
         meta[kernel.ROUND] += self.waiting
-        pending = np.array(self.pending)
-        # Pulls and sums stay what was paid, so that an exclusion never rests on a reward that has not come.
+        pending, paid = np.array(self.pending), counts[kernel.PULLS]
         counts[kernel.PENDING] = pending
-        paid = counts[kernel.PULLS]
         share = np.where(paid > 0, counts[kernel.SUCCESSES] / np.maximum(paid, 1), 0.5)
         counts[kernel.SUCCESSES] += np.rint(pending * share).astype(np.int64)
         mean[np.isinf(mean) & (pending > 0)] = params[kernel.LOW] + 0.5 * params[kernel.SPAN]
         n = paid + pending
-        root = np.where(n > 0, 1.0 / np.sqrt(np.maximum(n, 1)), 0.0)
-        return meta, params, counts, sums, mean, root, index.copy(), seen, cells
+        root[:] = np.where(n > 0, 1.0 / np.sqrt(np.maximum(n, 1)), 0.0)
+        return whole, real, self.sums, self.seen, self.cells
 
 
 class Correlated(Policy):

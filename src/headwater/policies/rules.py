@@ -138,9 +138,10 @@ def make_spec(name: str, /, **options: object) -> Spec:
         raise ProblemError(f"reference: got {shown(reference)}; expected one of {', '.join(allowed)} for {name}")
     rule = _FILTERED.get(name) or _PLAIN[name]
     known = [field for field in getattr(rule, "__dataclass_fields__", {}) if field != "name"]
+    choices = [*known, "reference"] if name in _FILTERED else known
     for key in options:
         if key not in known:
-            raise ProblemError(f"{key}: not an option of {name}; expected {', '.join([*known, 'reference']) or 'none'}")
+            raise ProblemError(f"{key}: not an option of {name}; expected {', '.join(choices) or 'none, it has no options'}")
     return Spec(rule(**options), reference)  # type: ignore[arg-type]
 
 

@@ -47,7 +47,8 @@ def from_state(state: Mapping[str, Any], problem: Problem) -> Policy:
 def add_state(policy: Policy, state: Mapping[str, Any]) -> None:
     """Add a state's counts to a policy's, after checking that both are of the same policy on the same problem."""
     _check_frame(state)
-    for key, mine in (("problem", policy.problem.digest), ("policy", policy.spec.to_dict())):
+    same = {"problem": policy.problem.digest, "policy": policy.spec.to_dict(), "reward_range": policy.scale}
+    for key, mine in same.items():
         if state.get(key) != mine:
             raise ProblemError(
                 f"state.{key}: got {shown(state.get(key))}; expected {shown(mine)}, as of the policy it is added to"

@@ -102,7 +102,7 @@ def simulate(
     if progress is not None:
         progress(total, total)
     return Simulation(
-        problem=problem,
+        problem=problem if law is problem.distribution else problem.with_distribution(law),
         gaps=found.gap,
         best=found.k_star,
         rounds=rounds,

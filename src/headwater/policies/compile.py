@@ -1,0 +1,53 @@
+"""How scalar functions and kernels become machine code, and where that code is kept between processes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+from numba.core import config as numba_config
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def _cache_folder() -> str:
+    """Where compiled code is kept: a folder per version of the sources, or nothing where no folder can be written.
+
+    numba looks only at the file a function stands in, so a change to the scalar functions would go unnoticed.
+    """
+    package = Path(__file__).parent.parent
+    sources = [
+        package / "streams.py",
+        *sorted((package / "policies").glob("*.py")),
+        *sorted((package / "simulation").glob("*.py")),
+    ]
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
+    root = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    folder = Path(root) / "headwater" / f"compiled-{digest}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return ""
+    return str(folder) if os.access(folder, os.W_OK) else ""
+
+
+_CACHE = _cache_folder()
+
+
+def compiled(function: _F) -> _F:
+    """Compile for the CPU, cached on disk. IEEE arithmetic: no fastmath, and division by zero is not an error."""
+    before = getattr(numba_config, "CACHE_DIR", "")
+    setattr(numba_config, "CACHE_DIR", _CACHE)  # noqa: B010 - read while decorating; other users of numba keep their own
+    try:
+        return cast(_F, numba.njit(nogil=True, error_model="numpy", cache=bool(_CACHE))(function))
+    finally:
+        setattr(numba_config, "CACHE_DIR", before)  # noqa: B010
+
+
+def inlined(function: _F) -> _F:
+    """Compile into the caller before LLVM sees it: a call, even a tiny one, keeps a loop from vectorising."""
+    return cast(_F, numba.njit(nogil=True, error_model="numpy", inline="always")(function))
