@@ -516,7 +516,7 @@ def test_tables_are_contiguous() -> None:
 def test_an_interrupt_drops_blocks_not_yet_begun() -> None:
     begun: list[int] = []
 
-    def run(start: int) -> None:
+    def run(start: int, stop: int, watch: NDArray[Any], slot: int) -> None:
         begun.append(start)
         if start == 2:
             raise KeyboardInterrupt
@@ -524,5 +524,24 @@ def test_an_interrupt_drops_blocks_not_yet_begun() -> None:
             raise AssertionError("begun after the interrupt")
 
     with pytest.raises(KeyboardInterrupt):
-        engine._in_threads(run, range(3), 1)
+        engine._in_threads(run, 3, 1, 1, None)
     assert begun == [0, 1, 2]
+
+
+@pytest.mark.parametrize("spec", [Spec(hw.UCB1()), Spec(hw.UCB1(), "well-pulled"), Spec(hw.KLUCB())], ids=lambda s: s.title)
+def test_an_interrupt_stops_running_kernels(spec: Spec) -> None:
+    """A horizon that would take hours ends as soon as progress raises: the kernels look up every few rounds."""
+    problem = next(case.problem for case in CASES if case.id == "discrete-3")
+    _, model = laid_out(problem)
+    told: list[int] = []
+
+    def interrupt(rounds: int) -> None:
+        told.append(rounds)
+        if rounds > 1000:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        engine.simulate_counts(
+            model, spec, checkpoints=np.array([10**11]), replications=4, seed=1, threads=2, progress=interrupt
+        )
+    assert told == sorted(told)

@@ -8,7 +8,6 @@ favours neither. Mean pulls of both must agree within five standard errors: a fa
 from __future__ import annotations
 
 import math
-import os
 import shutil
 import subprocess
 import tempfile
@@ -25,7 +24,7 @@ from headwater.latent import Discrete
 from headwater.policies import make_policy, make_spec
 from headwater.problem import Problem
 from headwater.simulation.atoms import Atoms, atoms_of
-from headwater.simulation.engine import make_model, simulate_counts
+from headwater.simulation.engine import core_count, make_model, simulate_counts
 
 HORIZON = 10_000
 Say = Callable[[str], None]
@@ -63,7 +62,7 @@ def run(*, quick: bool, say: Say) -> dict[str, Any]:
 
 def compare_engine(repeats: int, say: Say) -> list[dict[str, Any]]:
     """Rounds per second of the C program and of the engine, on every core."""
-    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    threads = core_count()
     with tempfile.TemporaryDirectory() as folder:
         program = _build(Path(folder))
         if program is None:

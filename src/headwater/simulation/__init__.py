@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -83,16 +83,15 @@ def simulate(
     try:
         for first in range(0, replications, CHUNK):
             size = min(CHUNK, replications - first)
+            which = _Which(checkpoints=rounds, replications=size, first=first, seed=seed, threads=threads)
             chunk = []
             for spec in specs:
                 if progress is not None:
                     progress(done, total)
-                counts = simulate_counts(
-                    model, spec, checkpoints=rounds, replications=size, first=first, seed=seed, threads=threads
-                )
+                counts = simulate_counts(model, spec, **which, progress=_tell(progress, done, total))
                 chunk.append(Outcome(*counts))
                 done += horizon * size
-            oracle.append(oracle_rewards(model, found.k_star, checkpoints=rounds, replications=size, first=first, seed=seed))
+            oracle.append(oracle_rewards(model, found.k_star, **which))
             for part, outcome in zip(parts, chunk, strict=True):
                 part.append(outcome)
     except KeyboardInterrupt:
@@ -117,6 +116,21 @@ def simulate(
         seconds=time.perf_counter() - start,
         wanted=replications,
     )
+
+
+class _Which(TypedDict):
+    """What both the policies and the oracle of a chunk are run with."""
+
+    checkpoints: Ints
+    replications: int
+    first: int
+    seed: int
+    threads: int | None
+
+
+def _tell(progress: Progress | None, done: int, total: int) -> Callable[[int], None] | None:
+    """Progress within a chunk, on top of what is done."""
+    return None if progress is None else lambda rounds: progress(done + rounds, total)
 
 
 def log_checkpoints(horizon: int, per_decade: int = 12) -> Ints:

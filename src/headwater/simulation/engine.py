@@ -13,7 +13,7 @@ replications change nothing already computed.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import Literal, NamedTuple
 
@@ -88,11 +88,12 @@ def simulate_counts(
     threads: int | None = None,
     block: int = BLOCK,
     shape: Shape = "auto",
+    progress: Callable[[int], None] | None = None,
 ) -> Counts:
     """Run replications ``first`` to ``first + replications - 1`` of a policy up to the last checkpoint.
 
-    ``checkpoints`` (C,) are round numbers, increasing, the last one the horizon. Time O(replications x horizon x K), memory
-    O(replications x C x K).
+    ``checkpoints`` (C,) are round numbers, increasing, the last one the horizon. ``progress`` is told the rounds done, about
+    ten times a second. Time O(replications x horizon x K), memory O(replications x C x K).
     """
     key = streams.seed_words(seed)
     rule, reference = kernel.RULES[spec.rule.code], kernel.FILTERS[spec.reference]
@@ -105,32 +106,31 @@ def simulate_counts(
         np.zeros((replications, checkpoints.size), dtype=np.int64),
         np.zeros((replications, arms), dtype=np.int64),
     )
-    workers = (
-        threads
-        if threads is not None
-        else len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count() or 1
-    )
-    # Small jobs still use every thread: blocks shrink, which results do not notice.
-    block = max(1, min(block, -(-replications // workers)))
 
-    def run(start: int) -> None:
-        part = _Output(*(x[start : start + block] for x in out))
+    def run(start: int, stop: int, watch: Ints, slot: int) -> None:
+        part = _Output(*(x[start:stop] for x in out))
         if lockstep:
-            _run_lockstep(model, reference, checkpoints, key, first + start, dtype, part)
+            _run_lockstep(model, reference, checkpoints, key, first + start, dtype, watch, slot, part)
         else:
-            _run_single(model, spec, checkpoints, key, first + start, dtype, part)
+            _run_single(model, spec, checkpoints, key, first + start, dtype, watch, slot, part)
 
-    _in_threads(run, range(0, replications, block), workers)
+    _in_threads(run, replications, block, threads, progress)
     return Counts(out.pulls, np.asarray(out.reward * model.unit, dtype=float), out.excluded)
 
 
-def oracle_rewards(model: Model, arm: int, *, checkpoints: Ints, replications: int, seed: int, first: int = 0) -> Floats:
+def oracle_rewards(
+    model: Model, arm: int, *, checkpoints: Ints, replications: int, seed: int, first: int = 0, threads: int | None = None
+) -> Floats:
     """What always pulling ``arm`` would have paid up to each checkpoint, on the same x_t: shape (N, C)."""
     out = np.zeros((replications, checkpoints.size), dtype=np.int64)
     pays = model.table[arm, model.level[arm], -1]
-    _follow(first, *streams.seed_words(seed), model.thresholds, model.guide, pays, checkpoints, out)
+    key = streams.seed_words(seed)
+
+    def run(start: int, stop: int, watch: Ints, slot: int) -> None:
+        draws = (model.thresholds, model.guide)
+        _follow(first + start, *key, *draws, pays, checkpoints, watch, slot, out[start:stop])
+
+    _in_threads(run, replications, BLOCK, threads, None)
     return np.asarray(out * model.unit, dtype=float)
 
 
@@ -151,22 +151,55 @@ def _integers(model: Model, horizon: int) -> _Dtype:
     return np.int32 if max(largest, model.level.size) < 2**31 else np.int64
 
 
-def _in_threads(run: Callable[[int], None], starts: Sequence[int], workers: int) -> None:
-    """Run every block. Kernels release the GIL; an interrupt drops the blocks not yet begun and is raised again."""
+def core_count() -> int:
+    """The cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _in_threads(
+    run: Callable[[int, int, Ints, int], None],
+    replications: int,
+    block: int,
+    threads: int | None,
+    progress: Callable[[int], None] | None,
+) -> None:
+    """Run blocks of replications; kernels release the GIL. An interrupt stops the running blocks within a moment, drops the
+    others and is raised again.
+
+    ``watch[0]`` tells the kernels to stop; block b tells the rounds it has done in ``watch[1 + b]``.
+    """
+    workers = threads if threads is not None else core_count()
+    # Small jobs still use every thread: blocks shrink, which results do not notice.
+    block = max(1, min(block, -(-replications // workers)))
+    starts = range(0, replications, block)
+    watch = np.zeros(1 + len(starts), dtype=np.int64)
     with ThreadPoolExecutor(max_workers=workers) as pool:
-        pending = {pool.submit(run, start) for start in starts}
+        pending = {pool.submit(run, start, min(start + block, replications), watch, 1 + b) for b, start in enumerate(starts)}
         try:
             while pending:
                 finished, pending = wait(pending, timeout=0.1, return_when=FIRST_EXCEPTION)
                 for future in finished:
                     future.result()
+                if progress is not None:
+                    progress(int(watch[1:].sum()))
         except BaseException:
+            watch[0] = 1
             for future in pending:
                 future.cancel()
             raise
 
 
-def _run_single(model: Model, spec: Spec, rounds: Ints, key: tuple[int, int], first: int, dtype: _Dtype, out: _Output) -> None:
+def _run_single(
+    model: Model,
+    spec: Spec,
+    rounds: Ints,
+    key: tuple[int, int],
+    first: int,
+    dtype: _Dtype,
+    watch: Ints,
+    slot: int,
+    out: _Output,
+) -> None:
     meta = np.zeros(kernel.META, dtype=np.int64)
     meta[kernel.POLICY], meta[kernel.REFERENCE] = kernel.RULES[spec.rule.code], kernel.FILTERS[spec.reference]
     meta[kernel.SEED_LOW], meta[kernel.SEED_HIGH] = key
@@ -174,7 +207,7 @@ def _run_single(model: Model, spec: Spec, rounds: Ints, key: tuple[int, int], fi
     counted = meta[kernel.POLICY] == kernel.KL_EMPIRICAL
     seen = np.zeros(model.table.shape[:2] if counted else (0, 0), dtype=np.int64)
     draws = (model.thresholds, model.guide)
-    _single(first, meta, params, seen, model.table.astype(dtype), model.level, *draws, rounds, *out)
+    _single(first, meta, params, seen, model.table.astype(dtype), model.level, *draws, rounds, watch, slot, *out)
 
 
 def _run_lockstep(
@@ -184,6 +217,8 @@ def _run_lockstep(
     key: tuple[int, int],
     first: int,
     dtype: _Dtype,
+    watch: Ints,
+    slot: int,
     out: _Output,
 ) -> None:
     arms, atoms = model.level.shape
@@ -192,7 +227,7 @@ def _run_lockstep(
     ids = np.arange(max(arms, 2), dtype=dtype)
     filtered = reference == kernel.MOST_PULLED
     draws = (model.thresholds, model.guide)
-    run_lanes(first, *key, *draws, ids, cells, model.unit, model.scale, filtered, rounds, *out)
+    run_lanes(first, *key, *draws, ids, cells, model.unit, model.scale, filtered, rounds, watch, slot, *out)
 
 
 @compiled
@@ -206,6 +241,8 @@ def _single(
     thresholds: Ints,
     guide: Ints,
     checkpoints: Ints,
+    watch: Ints,
+    slot: int,
     pulls: Ints,
     reward: Ints,
     excluded: Ints,
@@ -231,6 +268,9 @@ def _single(
             while t < checkpoints[c]:
                 at = t % _CHUNK
                 if at == 0:
+                    if watch[0]:
+                        return
+                    watch[slot] = i * checkpoints[-1] + t
                     k0, k1 = meta[kernel.SEED_LOW], meta[kernel.SEED_HIGH]
                     draw_rounds(t, first + i, k0, k1, thresholds, guide, u, v, atoms)
                 some = atoms[at : min(_CHUNK, at + checkpoints[c] - t)]
@@ -244,7 +284,18 @@ def _single(
 
 
 @compiled
-def _follow(first: int, k0: int, k1: int, thresholds: Ints, guide: Ints, pays: Ints, checkpoints: Ints, reward: Ints) -> None:
+def _follow(
+    first: int,
+    k0: int,
+    k1: int,
+    thresholds: Ints,
+    guide: Ints,
+    pays: Ints,
+    checkpoints: Ints,
+    watch: Ints,
+    slot: int,
+    reward: Ints,
+) -> None:
     """The rewards ``pays[j]`` of one fixed arm along the x_t of each replication; fills reward (N, C)."""
     u = np.empty(_CHUNK // 2, dtype=np.int64)
     v = np.empty(_CHUNK // 2, dtype=np.int64)
@@ -254,6 +305,9 @@ def _follow(first: int, k0: int, k1: int, thresholds: Ints, guide: Ints, pays: I
         for c in range(checkpoints.size):
             while t < checkpoints[c]:
                 if t % _CHUNK == 0:
+                    if watch[0]:
+                        return
+                    watch[slot] = i * checkpoints[-1] + t
                     draw_rounds(t, first + i, k0, k1, thresholds, guide, u, v, atoms)
                 total += pays[atoms[t % _CHUNK]]
                 t += 1

@@ -81,6 +81,8 @@ def lockstep(
     scale: float,
     filtered: bool,
     checkpoints: Ints,
+    watch: Ints,
+    slot: int,
     pulls: Ints,
     reward: Ints,
     excluded: Ints,
@@ -118,6 +120,9 @@ def lockstep(
         while t < checkpoints[c]:
             at = t % _CHUNK
             if at == 0:
+                if watch[0]:
+                    return
+                watch[slot] = t * size
                 _draw_lanes(t // 2, first, k0, k1, thresholds, guide, ids, u, v, atom)
             t += 1
             width = _width(math.log(float(t)), scale)
