@@ -102,10 +102,10 @@ def test_help_names_every_command(flag: str, run: Run) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [[], ["nonsense"], ["analyze"], ["new"], ["new", "cube"], ["analyze", "a", "b"], ["--nonsense"], ["pseudo", "x.toml"]],
+    [["nonsense"], ["analyze"], ["new"], ["new", "cube"], ["analyze", "a", "b"], ["--nonsense"], ["pseudo", "x.toml"]],
 )
 def test_wrong_usage(arguments: list[str], run: Run) -> None:
-    check_refusal(run(*arguments), "Usage: headwater")
+    check_refusal(run(*arguments), "error: ", "(see --help)")
 
 
 # analyze
@@ -149,7 +149,7 @@ def test_numbers_of_the_first_example(run: Run, ads: Path) -> None:
 
 @pytest.mark.parametrize("suffix", ["png", "svg", "html"])
 def test_plots_are_written(run: Run, starter: Path, tmp_path: Path, suffix: str) -> None:
-    picture = tmp_path / "pictures" / f"picture.{suffix}"
+    picture = tmp_path / f"picture.{suffix}"
     got = run("analyze", starter, "--json", "--plot", picture)
     assert got.status == 0 and str(picture) in got.err
     assert json.loads(got.out)
@@ -210,10 +210,13 @@ def test_plots_that_cannot_be_written(run: Run, ads: Path, tmp_path: Path) -> No
         )
     folder = tmp_path / "folder.png"
     folder.mkdir()
-    check_refusal(run("analyze", ads, "--plot", folder), "error: ", "Is a directory")
+    check_refusal(run("analyze", ads, "--plot", folder), "error: --plot: ", "is a folder; expected the name of a file")
     for name in ("x.png", "x.svg", "x.html"):
         check_refusal(run("analyze", ads, "--plot", ads / name), "error: ")
-        check_refusal(run("analyze", ads, "--plot", Path("/proc/nowhere") / name), "error: /proc/nowhere")
+        check_refusal(
+            run("analyze", ads, "--plot", Path("/proc/nowhere") / name),
+            "error: --plot: the folder /proc/nowhere does not exist; make it first",
+        )
 
 
 @pytest.mark.parametrize("command", [["analyze"], ["analyze", "--json"], ["pseudo", "--observed", "a", "--reward", "1"]])
@@ -226,7 +229,7 @@ def test_files_that_are_no_problems(command: list[str], run: Run, tmp_path: Path
     check_refusal(run(*command, tmp_path), "cannot be read: Is a directory")
     check_refusal(run(*command, binary), "is not UTF-8 text (byte 128)")
     check_refusal(run(*command, empty), "error: latent: missing", "error: arms: missing")
-    check_refusal(run(*command, broken), "error: this is not TOML")
+    check_refusal(run(*command, broken), "broken.toml: this is not TOML")
 
 
 def test_every_complaint_has_its_line(run: Run, tmp_path: Path) -> None:
@@ -291,8 +294,14 @@ def test_an_interrupt_ends_quietly(run: Run, monkeypatch: pytest.MonkeyPatch) ->
     def interrupted() -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "app", interrupted)
-    assert run("schema") == Outcome(130, "", "Stopped.\n")
+    monkeypatch.setattr("headwater.files.schema", interrupted)
+    assert run("schema") == Outcome(130, "", "Stopped; nothing was kept.\n")
+
+
+def test_nothing_to_do_shows_the_help(run: Run) -> None:
+    got = run()
+    assert got.status == 2
+    assert "Usage: headwater" in got.err and "error:" not in got.err
 
 
 # as a program

@@ -60,10 +60,10 @@ def latent(**keys: Any) -> dict[str, Any]:
         (changed(latent={"kind": "discrete"}), ["latent.values: missing; expected the values X can take"]),
         (changed(latent={"kind": "continuous"}), ["latent.support: missing; expected two numbers, the lower end first"]),
         (changed(latent={"kind": "vector"}), ["latent.components: missing; expected a table of components"]),
-        (changed(latent={}), [f"latent.kind: expected {KINDS}"]),
-        (changed(latent={"kind": "discreet", "values": [1]}), [f"latent.kind: expected {KINDS}"]),
-        (changed(latent={"kind": ["discrete"], "values": [1]}), [f"latent.kind: expected {KINDS}"]),
-        (changed(latent={"kind": None}), [f"latent.kind: expected {KINDS}"]),
+        (changed(latent={}), [f"latent.kind: got null; expected {KINDS}"]),
+        (changed(latent={"kind": "discreet", "values": [1]}), [f'latent.kind: got "discreet"; expected {KINDS}']),
+        (changed(latent={"kind": ["discrete"], "values": [1]}), [f'latent.kind: got ["discrete"]; expected {KINDS}']),
+        (changed(latent={"kind": None}), [f"latent.kind: got null; expected {KINDS}"]),
         (changed(latent=[1]), ["latent: got [1]; expected input should be a valid dictionary"]),
         (changed(name=3), ["name: got 3; expected input should be a valid string"]),
         (changed(name="\x07"), ["name: got "]),
@@ -253,7 +253,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     assert refused(empty).startswith("latent: missing")
     empty_json = tmp_path / "empty.json"
     empty_json.write_text("")
-    assert refused(empty_json).startswith("this is not JSON: Expecting value")
+    assert "empty.json: this is not JSON: Expecting value" in refused(empty_json)
 
 
 def test_files_that_are_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,7 @@ def test_simulate_prints_a_table(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     printed = capsys.readouterr()
     assert "20 runs of 200 rounds, seed 3" in printed.out
     assert "c-ucb less ucb1" in printed.out
-    assert "discount" in printed.out
+    assert "best arm pulled" in printed.out
 
 
 def test_simulate_json_is_one_object_with_the_fixed_keys(
@@ -77,7 +77,10 @@ def check_page(path: Path, *words: str) -> None:
     [
         (["simulate", ADS, "--policy", "nope"], 'policy: got "nope"; expected one of ucb1, kl-ucb, ts, c-ucb'),
         (["simulate", ADS, "--policy", "c-ucb:reference=best"], "reference: got"),
-        (["simulate", ADS, "--policy", "ucb1:sd=2"], "sd: not an option of ucb1"),
+        (["simulate", ADS, "--policy", "ucb1:sd=2"], "sd: not an option of ucb1; expected none, it has no options"),
+        (["simulate", ADS, "--output", ADS], "cannot hold a simulation"),
+        (["reproduce", "--output", ADS], "is a file; expected a folder"),
+        (["report", ADS.parent, "--output", "/nowhere/page.html"], "the folder /nowhere does not exist"),
         (["simulate", ADS, "--policy", "ts:sd"], "expected option=value"),
         (["simulate", ADS, "--policy", "ts:sd=-1"], "sd: got -1.0; expected a number above 0"),
         (["simulate", ADS, "--policy", "ucb1", "--policy", "ucb1"], "policies: got ucb1 twice"),

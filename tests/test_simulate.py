@@ -286,10 +286,15 @@ def test_save_and_load(run: Simulation, tmp_path: Path) -> None:
     assert {"headwater", "numpy", "numba", "scipy", "python"} <= set(manifest["versions"])
 
 
-def test_saving_again_replaces(run: Simulation, tmp_path: Path) -> None:
+def test_saving_again_replaces_only_when_told_to(run: Simulation, tmp_path: Path) -> None:
     run.save(tmp_path)
     other = simulate(ADS, policies=["c-ts"], horizon=20, replications=4)
-    other.save(tmp_path)
+    with pytest.raises(ProblemError, match="holds a simulation already; choose another folder, or overwrite it"):
+        other.save(tmp_path)
+    assert load_simulation(tmp_path).to_dict() == run.to_dict()
+    with pytest.raises(ProblemError, match="manifest.json: cannot hold a simulation: "):
+        other.save(tmp_path / "manifest.json")
+    other.save(tmp_path, overwrite=True)
     assert load_simulation(tmp_path).to_dict() == other.to_dict()
 
 
@@ -360,16 +365,19 @@ def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
 
 
 class Stop:
-    """A progress bar whose owner presses Ctrl-C at the n-th report."""
+    """A progress bar whose owner presses Ctrl-C when the n-th policy of any chunk begins (50 rounds, ten runs a chunk)."""
 
     def __init__(self, at: int) -> None:
         self.at = at
         self.calls: list[tuple[int, int]] = []
+        self.begun: list[int] = []
 
     def __call__(self, done: int, total: int) -> None:
         self.calls.append((done, total))
-        if len(self.calls) == self.at:
-            raise KeyboardInterrupt
+        if done % 250 == 0 and done not in self.begun:  # within a chunk fewer rounds than that are told
+            self.begun.append(done)
+            if len(self.begun) == self.at:
+                raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize(("at", "kept"), [(3, 10), (4, 10), (5, 20), (6, 20)])

@@ -44,6 +44,11 @@ class Analysis:
         return None if self.k_star is None else self.arms[self.k_star]
 
     @property
+    def tied(self) -> list[str]:
+        """All arms whose mean is the best one, rounding aside."""
+        return [] if self.gap is None else [name for name, gap in zip(self.arms, self.gap, strict=True) if gap == 0]
+
+    @property
     def competitive(self) -> list[str]:
         """Arms that pulls of the best arm alone cannot rule out; the best arm itself is not counted."""
         return self._split(True)
@@ -164,17 +169,23 @@ def read_distribution(problem: Problem, distribution: Any) -> Distribution:
     return law
 
 
+def _clean(differences: Floats, rounding: float) -> Floats:
+    """Differences that are nothing but rounding become exactly 0."""
+    return np.where(abs(differences) <= rounding, 0.0, differences)
+
+
 def _under(problem: Problem, model: Model, law: Distribution, reveal: tuple[str, ...], full: bool) -> Analysis:
     mu, error = model.means(law)
-    k_star = int(np.argmax(mu))
-    gap = mu[k_star] - mu
+    rounding = _edge(mu, model.reward_range, 0.0)
+    k_star = int(np.argmax(mu >= mu.max() - rounding))  # of arms that tie but for rounding, the first
+    gap = _clean(mu[k_star] - mu, rounding)
     observed = tuple(range(model.count)) if full else (k_star,)
     phi = np.empty((model.count, len(observed)))
     for i, k in enumerate(observed):
         phi[:, i], miss = model.phi(k, law)
         phi[k, i] = mu[k]
         error = max(error, miss)
-    pseudo_gap = mu[k_star] - phi[:, observed.index(k_star)]
+    pseudo_gap = _clean(mu[k_star] - phi[:, observed.index(k_star)], rounding)
     ties = np.sum(gap <= _edge(mu, model.reward_range, error))
     return Analysis(
         problem.names,

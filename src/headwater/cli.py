@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -26,6 +27,9 @@ app = typer.Typer(
     help="Find the best of K options quickly when their outcomes share one hidden cause.",
     epilog="A first step:  headwater new discrete > problem.toml  and then  headwater analyze problem.toml",
 )
+
+INTERRUPTED = 130
+"""The exit status after Ctrl-C, as shells have it."""
 
 File = Annotated[Path, typer.Argument(help="A problem file (.toml or .json).", show_default=False)]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object to standard output, and nothing else there.")]
@@ -66,10 +70,12 @@ def analyze(
     """Means, gaps, pseudo-gaps and which arms are competitive; without a distribution, what holds for every one."""
     from headwater.analysis import analyze as run
     from headwater.files import load_problem
+    from headwater.progress import working
 
     _check_plot(plot)
     problem = load_problem(file)
-    result = run(problem, full=full)
+    with working("analysing …"):
+        result = run(problem, full=full)
     if plot is not None:
         _plot(problem, result, plot)
     if as_json:
@@ -150,6 +156,7 @@ def simulate(
     plot: Annotated[
         Path | None, typer.Option(help="Draw regret and pulls to this .png, .svg or .html file.", show_default=False)
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a simulation that --output already holds.")] = False,
     as_json: Json = False,
 ) -> None:
     """Simulate policies on the problem's distribution, all on the same draws of X."""
@@ -157,9 +164,12 @@ def simulate(
     from headwater.policies.rules import parse_spec
     from headwater.progress import progress_bar
     from headwater.simulation import simulate as run
+    from headwater.simulation.results import prepare_folder
 
     _check_plot(plot)
     problem = load_problem(file)
+    if output is not None:
+        prepare_folder(output, overwrite=force)
     specs = [parse_spec(text) for text in policy]
     with progress_bar("simulating") as progress:
         result = run(
@@ -173,10 +183,11 @@ def simulate(
             threads=threads,
             progress=progress,
         )
-    if result.replications < result.wanted:
+    cut_short = result.replications < result.wanted
+    if cut_short:
         typer.echo(f"Stopped: kept {result.replications} of {result.wanted} replications of every policy.", err=True)
     if output is not None:
-        result.save(output, command=" ".join(["headwater", *sys.argv[1:]]))
+        result.save(output, command=" ".join(["headwater", *sys.argv[1:]]), overwrite=force)
         typer.echo(f"The trajectories are in {output}", err=True)
     if plot is not None:
         _plot_regret(result, plot)
@@ -186,6 +197,8 @@ def simulate(
         from headwater.tables import print_simulation
 
         print_simulation(result)
+    if cut_short:
+        sys.exit(INTERRUPTED)
 
 
 @app.command(epilog="Example:  headwater report results/run1 results/run2 --output page.html")
@@ -197,6 +210,7 @@ def report(
     from headwater.report.page import write_report
     from headwater.simulation import load_simulation
 
+    _check_target("--output", output)
     write_report([load_simulation(folder) for folder in results], output)
     typer.echo(f"The page is {output}: open it in a browser.", err=True)
 
@@ -214,6 +228,9 @@ def reproduce(
     from headwater.progress import share_bar
     from headwater.report.page import write_page
 
+    if output.exists() and not output.is_dir():
+        raise ProblemError(f"--output: {output} is a file; expected a folder")
+    output.mkdir(parents=True, exist_ok=True)
     with share_bar() as progress:
         panels = run(scale=scale, progress=progress)
     page = write_page(panels, output)
@@ -242,6 +259,18 @@ def bench(
 def _check_plot(plot: Path | None) -> None:
     if plot is not None and plot.suffix not in (".png", ".svg", ".html"):
         raise ProblemError(f"--plot: got {plot.name}; expected a name that ends in .png, .svg or .html")
+    if plot is not None:
+        _check_target("--plot", plot)
+
+
+def _check_target(option: str, path: Path) -> None:
+    """Refuse, before any work is done, a file that could not be written after it."""
+    if path.is_dir():
+        raise ProblemError(f"{option}: {path} is a folder; expected the name of a file")
+    if not path.absolute().parent.is_dir():
+        raise ProblemError(f"{option}: the folder {path.parent} does not exist; make it first")
+    if not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
+        raise ProblemError(f"{option}: {path} cannot be written")
 
 
 def _plot_regret(simulation: Simulation, path: Path) -> None:
@@ -279,15 +308,29 @@ def _print_json(value: Any) -> None:
 def main() -> None:
     """Run the command line: bad input ends with status 2 and a sentence, never with a traceback."""
     try:
-        app()
+        status = app(standalone_mode=False)
     except HeadwaterError as error:
-        complaints = str(error).splitlines() or ["something is wrong"]
-        typer.echo("\n".join(f"error: {line}" for line in complaints), err=True)
-        sys.exit(2)
+        _fail(*(str(error).splitlines() or ["something is wrong"]))
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        typer.echo(f"error: {where}{error.strerror or error}", err=True)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        typer.echo("Stopped.", err=True)
-        sys.exit(130)
+        _fail(f"{error.filename}: {error.strerror or error}" if error.filename else str(error.strerror or error))
+    except (KeyboardInterrupt, typer.Abort):
+        _stopped()
+    except Exception as error:
+        if not hasattr(error, "format_message"):
+            raise
+        if type(error).__name__ == "NoArgsIsHelpError":
+            typer.echo(error.format_message(), err=True)
+            sys.exit(2)
+        _fail(f"{error.format_message()} (see --help)")  # what typer says of wrong options
+    if status == INTERRUPTED:  # typer's own answer to Ctrl-C
+        _stopped()
+
+
+def _stopped() -> NoReturn:
+    typer.echo("Stopped; nothing was kept.", err=True)
+    sys.exit(INTERRUPTED)
+
+
+def _fail(*lines: str) -> NoReturn:
+    typer.echo("\n".join(f"error: {line}" for line in lines), err=True)
+    sys.exit(2)

@@ -121,18 +121,24 @@ def load_problem(path: str | Path) -> Problem:
         raise ProblemError(f"{path}: is not UTF-8 text (byte {error.start})") from None
     except (OSError, ValueError) as error:  # ValueError: a name no file can have
         raise ProblemError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    name = path.stem if path.stem.isprintable() else ""
-    return parse_problem(text, name=name, json_text=path.suffix.lower() == ".json")
+    try:
+        data = _decode(text, json_text=path.suffix.lower() == ".json")
+    except ProblemError as error:
+        raise ProblemError(f"{path}: {error}") from None
+    return build_problem(data, name=path.stem if path.stem.isprintable() else "")
 
 
 def parse_problem(text: str, *, name: str = "", json_text: bool = False) -> Problem:
     """Read a problem from the text of a TOML (or JSON) file. ``name`` is used when the text gives none."""
+    return build_problem(_decode(text, json_text=json_text), name=name)
+
+
+def _decode(text: str, *, json_text: bool) -> Any:
     try:
-        data = json.loads(text, object_pairs_hook=_no_duplicates) if json_text else tomllib.loads(text)
+        return json.loads(text, object_pairs_hook=_no_duplicates) if json_text else tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         kind = "JSON" if json_text else "TOML"
         raise ProblemError(f"this is not {kind}: {str(error) or 'nested too deeply'}") from None
-    return build_problem(data, name=name)
 
 
 def build_problem(data: Any, *, name: str = "") -> Problem:
@@ -209,7 +215,8 @@ def _translate(error: ValidationError, found: Complaints) -> None:
         elif item["type"] == "missing":
             found.say(f"{where}: missing; expected {_meaning(place[-1])}")
         elif item["type"].startswith("union_tag"):
-            found.say(f'{where}.kind: expected "discrete", "continuous" or "vector"')
+            kind = item["input"].get("kind") if isinstance(item["input"], Mapping) else item["input"]
+            found.add(f"{where}.kind", kind, '"discrete", "continuous" or "vector"')
         else:
             found.add(where, item["input"], item["msg"].lower())
 

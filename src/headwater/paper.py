@@ -280,13 +280,13 @@ def _check_regret(claim: Claim, run: Simulation) -> Check:
     half = int(np.searchsorted(run.rounds, run.horizon // 2))
     added = {name: float(curve[-1] - curve[half]) for name, curve in mean.items()}
     difference = run.compare("c-ucb", "ucb1")
-    ends = f"C-UCB {mean['c-ucb'][-1]:.4g}, UCB1 {mean['ucb1'][-1]:.4g} after {run.horizon:,} rounds"
-    since = f"from round {run.rounds[half]:,} to {run.horizon:,} C-UCB adds {added['c-ucb']:.3g}, UCB1 {added['ucb1']:.3g}"
+    ends = f"C-UCB {mean['c-ucb'][-1]:,.1f}, UCB1 {mean['ucb1'][-1]:,.1f} after {run.horizon:,} rounds"
+    since = f"from round {run.rounds[half]:,} to {run.horizon:,} C-UCB adds {added['c-ucb']:,.1f}, UCB1 {added['ucb1']:,.1f}"
     if claim.about in ("flat", "flattens", "grows"):
         share = added["c-ucb"] / added["ucb1"]
         return Check(claim.says, since, {"flat": share < 0.1, "flattens": share < 0.5, "grows": share >= 0.1}[claim.about])
     if claim.about == "below":
-        interval = f"difference {difference.difference:.3g} ({difference.low:.3g} to {difference.high:.3g})"
+        interval = f"difference {difference.difference:,.1f} ({difference.low:,.1f} to {difference.high:,.1f}, 95 %)"
         return Check(claim.says, f"{ends}; {interval}", difference.high < 0)
     ratio = float(mean["c-ucb"][-1] / mean["ucb1"][-1])
     return Check(claim.says, f"{ends}: {ratio:.2f} times", 0.9 < ratio < 1.1)

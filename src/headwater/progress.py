@@ -1,38 +1,64 @@
-"""Progress bars on standard error, with rate and time left; silent when nobody is looking."""
+"""Progress on standard error, with rate and time left: a bar on a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+EVERY = 10.0
+"""Seconds between two lines where there is no terminal."""
 
-def _bar() -> Progress:
-    return Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TaskProgressColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
+
+class Reporter:
+    """Tells how far something is. ``task`` says what is being done, ``share`` how much of it is, ``rate`` how fast."""
+
+    def __init__(self) -> None:
+        self.console = Console(stderr=True)
+        self.bar = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=self.console,
+            transient=True,
+        )
+        self.start = self.told = time.monotonic()
+        self.number = self.bar.add_task("", total=1.0, rate="")
+
+    def tell(self, task: str, share: float, rate: str = "") -> None:
+        if self.console.is_terminal:
+            self.bar.update(self.number, completed=share, description=task, rate=rate)
+        elif time.monotonic() - self.told > EVERY:
+            self.told = time.monotonic()
+            self.console.print(f"{task}: {share:.0%} {rate}", markup=False, highlight=False)
+
+
+@contextmanager
+def _reporting() -> Iterator[Reporter]:
+    reporter = Reporter()
+    if not reporter.console.is_terminal:
+        yield reporter
+        return
+    with reporter.bar:
+        yield reporter
 
 
 @contextmanager
 def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
     """Yields a function of (rounds done, rounds in all)."""
-    with _bar() as bar:
-        task = bar.add_task(title, total=None, rate="")
+    with _reporting() as reporter:
 
         def report(done: int, total: int) -> None:
-            elapsed = bar.tasks[0].elapsed or 0.0
+            elapsed = time.monotonic() - reporter.start
             rate = f"{done / elapsed:,.3g} rounds/s" if elapsed > 0.5 and done else ""
-            bar.update(task, completed=done, total=total, rate=rate)
+            reporter.tell(title, done / total, rate)
 
         yield report
 
@@ -40,10 +66,16 @@ def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
 @contextmanager
 def share_bar() -> Iterator[Callable[[str, float], None]]:
     """Yields a function of (what is being done, share of all that is done)."""
-    with _bar() as bar:
-        task = bar.add_task("", total=1.0, rate="")
+    with _reporting() as reporter:
+        yield reporter.tell
 
-        def report(what: str, share: float) -> None:
-            bar.update(task, completed=share, description=what)
 
-        yield report
+@contextmanager
+def working(title: str) -> Iterator[None]:
+    """A spinner on a terminal while something of unknown length goes on."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    with console.status(title):
+        yield

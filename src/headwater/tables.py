@@ -13,6 +13,7 @@ from rich.text import Text
 from headwater.analysis import Analysis
 from headwater.arrays import Floats
 from headwater.problem import Problem
+from headwater.report.style import short
 
 if TYPE_CHECKING:
     from headwater.paper import Panel
@@ -55,9 +56,9 @@ def _row(analysis: Analysis, k: int) -> list[Text]:
     cells = [analysis.arms[k], "–", "–", "–", "", reveals]
     style = ""
     if analysis.mu is not None and analysis.gap is not None and analysis.pseudo_gap is not None:
-        cells[1], cells[2] = f"{analysis.mu[k]:.4f}", f"{analysis.gap[k]:.4f}"
-        if k == analysis.k_star:
-            cells[4], style = ("best" if analysis.unique else "best (tied)"), "bold"
+        cells[1], cells[2] = _fixed(analysis.mu[k]), _fixed(analysis.gap[k])
+        if analysis.gap[k] == 0:
+            cells[4], style = ("best" if len(analysis.tied) == 1 else "best (tied)"), "bold"
         else:
             cells[3] = f"{analysis.pseudo_gap[k]:+.4f}"
             cells[4] = "competitive" if analysis.arms[k] in analysis.competitive else "non-competitive"
@@ -71,6 +72,11 @@ def _row(analysis: Analysis, k: int) -> list[Text]:
         else:
             cells[4] = "undecided" if k in analysis.dominance.undecided else "can be best"
     return [Text(cell, style=style if i in (0, 4) else "") for i, cell in enumerate(cells)]
+
+
+def _fixed(value: float) -> str:
+    """Four decimals, and no minus before a zero."""
+    return f"{round(float(value), 4) + 0.0:.4f}"
 
 
 def print_pseudo(problem: Problem, k: int, reward: float, upper: Floats, lower: Floats) -> None:
@@ -97,20 +103,21 @@ def print_simulation(run: Simulation) -> None:
     console = _console()
     title = f"{run.problem.name or 'Problem'}: {run.replications:,} runs of {run.horizon:,} rounds, seed {run.seed}"
     table = Table(title=Text(title), title_justify="left")
-    for heading in ("policy", "mean regret", "± s.e.", "median", "5 % to 95 %", "pulls per arm"):
-        table.add_column(heading, justify="left" if heading in ("policy", "pulls per arm") else "right")
+    for heading in ("policy", "mean regret", "± s.e.", "median", "5 % to 95 %", "best arm pulled"):
+        table.add_column(heading, justify="left" if heading == "policy" else "right", no_wrap=heading == "policy")
     results = run.to_dict()
+    best = [arm for arm, gap in zip(run.problem.names, run.gaps, strict=True) if gap == 0]
     for name, row in results["policies"].items():
-        pulls = ", ".join(f"{arm} {n:,.0f}" for arm, n in list(row["pulls_mean"].items())[:6])
-        spread = f"{row['regret_p05'][-1]:,.4g} to {row['regret_p95'][-1]:,.4g}"
-        numbers = [f"{row[key][-1]:,.4g}" for key in ("regret_mean", "regret_se", "regret_p50")]
-        table.add_row(Text(name), *numbers, spread, Text(pulls + (", …" if len(row["pulls_mean"]) > 6 else "")))
+        pulls = sum(n for arm, n in row["pulls_mean"].items() if arm in best) / run.horizon
+        spread = f"{short(row['regret_p05'][-1])} to {short(row['regret_p95'][-1])}"
+        numbers = [short(row[key][-1]) for key in ("regret_mean", "regret_se", "regret_p50")]
+        table.add_row(Text(name), *numbers, spread, f"{pulls:.1%}")
     console.print(table)
     for row in results["comparisons"]:
         console.print(
             Text(
-                f"{row['policy']} less {row['against']}: {row['difference']:+,.4g} ({row['low']:+,.4g} to {row['high']:+,.4g}, "
-                "95 %, paired on the same draws of X)"
+                f"{row['policy']} less {row['against']}: {short(row['difference'])} "
+                f"({short(row['low'])} to {short(row['high'])}, 95 %, paired on the same draws of X)"
             )
         )
     rate = run.horizon * run.replications * len(run.outcomes) / max(run.seconds, 1e-9)

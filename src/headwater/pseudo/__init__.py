@@ -78,6 +78,8 @@ def pseudo_bounds(problem: Problem, k: int, reward: ArrayLike, tolerance: float 
 
 def require_deterministic(problem: Problem) -> None:
     """Random rewards are read and kept, but what they imply about other arms is not computed yet."""
+    if not isinstance(problem, Problem):
+        raise ProblemError(f"problem: got {shown(problem)}; expected a Problem")
     for name, arm in problem.arms.items():
         if isinstance(arm, Random):
             raise ProblemError(

@@ -36,7 +36,7 @@ class AnalysisFigure:
     weight: Floats | None
     means: Floats | None
     pseudo_gaps: Floats | None
-    best: int | None
+    verdicts: tuple[str, ...]
     hidden: int
     advice: str
 
@@ -57,7 +57,7 @@ def analysis_figure(problem: Problem, analysis: Analysis, distribution: Distribu
         weight=weight,
         means=None if analysis.mu is None else analysis.mu[keep],
         pseudo_gaps=None if analysis.pseudo_gap is None else analysis.pseudo_gap[keep],
-        best=None if analysis.k_star is None else keep.index(analysis.k_star),
+        verdicts=tuple(_verdict(analysis, k) for k in keep),
         hidden=len(analysis.arms) - len(keep),
         advice=analysis.advice,
     )
@@ -70,6 +70,13 @@ def _shown_arms(analysis: Analysis, most: int = 12) -> list[int]:
     if analysis.mu is None:
         return list(range(most))
     return sorted(np.argsort(-analysis.mu, kind="stable")[:most].tolist())
+
+
+def _verdict(analysis: Analysis, k: int) -> str:
+    name = analysis.arms[k]
+    if name in analysis.tied:
+        return "best" if len(analysis.tied) == 1 else "best (tied)"
+    return "competitive" if name in analysis.competitive else "non-competitive"
 
 
 _Curves = tuple[str, Floats, tuple[str, ...], Floats, Floats | None]
@@ -118,6 +125,8 @@ def _continuous(problem: Problem, latent: Continuous, distribution: Distribution
         x = x[(x > -20) & (x < 20)]
     arms = [arm if isinstance(arm, Function) else arm.expression for arm in problem.arms.values()]  # type: ignore[union-attr]
     curves = np.stack([arm(x) for arm in arms])
+    # a jump is not a slope: the line breaks there
+    curves[:, :-1][abs(np.diff(curves, axis=1)) > 0.2 * max(float(np.ptp(curves)), 1e-300)] = np.nan
     weight = None
     if isinstance(distribution, Named):
         weight = np.minimum(distribution.density(x), 1e6)

@@ -11,7 +11,7 @@ import numpy as np
 
 from headwater.report.analysis_data import AnalysisFigure
 from headwater.report.regret_data import RegretFigure
-from headwater.report.style import colour, verdict
+from headwater.report.style import VERDICTS, colour
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -81,10 +81,7 @@ def _label(data: AnalysisFigure, k: int) -> str:
 def _lines(figure: Figure, axis: Axes, data: AnalysisFigure) -> None:
     _weight(axis, data, bars=False)
     for k, curve in enumerate(data.curves):
-        # a jump is not a slope: break the line there
-        steps = abs(np.diff(curve, append=curve[-1:]))
-        torn = np.where(steps > 0.2 * max(float(np.ptp(data.curves)), 1e-300), np.nan, curve)
-        axis.plot(data.x, torn, color=colour(k), linewidth=2.2, label=_label(data, k))
+        axis.plot(data.x, curve, color=colour(k), linewidth=2.2, label=_label(data, k))
     _finish(axis, data)
 
 
@@ -103,9 +100,9 @@ def _points(figure: Figure, axis: Axes, data: AnalysisFigure) -> None:
 
 def _heat(figure: Figure, axis: Axes, data: AnalysisFigure) -> None:
     image = axis.imshow(data.curves, aspect="auto", cmap="viridis", interpolation="nearest")
-    axis.set_yticks(range(len(data.arms)), [_plain(arm) for arm in data.arms])
-    axis.set_xticks(np.linspace(0, len(data.labels) - 1, 5).astype(int))
-    axis.set_xticklabels([_plain(data.labels[i]) for i in np.linspace(0, len(data.labels) - 1, 5).astype(int)])
+    axis.set_yticks(range(len(data.arms)), [_plain(_cut(arm)) for arm in data.arms], fontsize=8)
+    ticks = np.linspace(0, len(data.labels) - 1, 5).astype(int)
+    axis.set_xticks(ticks, [_plain(_cut(data.labels[i], 14)) for i in ticks], rotation=25, ha="right", fontsize=8)
     axis.set_xlabel(f"latent value {data.x_name}")
     figure.colorbar(image, ax=axis, label="reward", shrink=0.85)
 
@@ -124,22 +121,28 @@ def _ranges(figure: Figure, axis: Axes, data: AnalysisFigure) -> None:
 def _pseudo_gaps(axis: Axes, data: AnalysisFigure) -> None:
     assert data.pseudo_gaps is not None
     reach = max(float(np.max(abs(data.pseudo_gaps))), 1e-12)
-    words = [verdict(gap, k == data.best) for k, gap in enumerate(data.pseudo_gaps.tolist())]
+    shades = [VERDICTS[word] for word in data.verdicts]
     for k, gap in enumerate(data.pseudo_gaps.tolist()):
-        axis.barh(k, gap, color=words[k][1], height=0.55)
-        if k != data.best:
+        axis.barh(k, gap, color=shades[k], height=0.55)
+        if not data.verdicts[k].startswith("best"):
             side = 1 if gap > 0 else -1
             axis.text(gap + side * 0.04 * reach, k, f"{gap:+.3g}", va="center", ha="left" if side > 0 else "right", fontsize=9)
     axis.axvline(0, color="#333333", linewidth=1)
     low, high = min(float(np.min(data.pseudo_gaps)), 0.0), max(float(np.max(data.pseudo_gaps)), 0.0)
-    axis.set_xlim(low - (0.4 if low < 0 else 0.1) * reach, high + (0.4 if high > 0 else 0.1) * reach)
-    axis.set_yticks(range(len(data.arms)), [_plain(f"{arm}\n{word}") for arm, (word, _) in zip(data.arms, words, strict=True)])
-    for tick, (_, shade) in zip(axis.get_yticklabels(), words, strict=True):
+    axis.set_xlim(low - (0.45 if low < 0 else 0.1) * reach, high + (0.45 if high > 0 else 0.1) * reach)
+    join = "\n" if len(data.arms) <= 6 else ": "  # two lines each would run into one another
+    labels = [_plain(f"{_cut(arm)}{join}{word}") for arm, word in zip(data.arms, data.verdicts, strict=True)]
+    axis.set_yticks(range(len(data.arms)), labels, fontsize=10 if len(data.arms) <= 6 else 8)
+    for tick, shade in zip(axis.get_yticklabels(), shades, strict=True):
         tick.set_color(shade)
     axis.tick_params(axis="y", length=0)
     axis.invert_yaxis()
-    axis.set_xlabel("pseudo-gap to the best arm\n(above 0: the best arm rules it out)")
+    axis.set_xlabel("pseudo-gap (above 0: ruled out)")
     axis.spines[["top", "right", "left"]].set_visible(False)
+
+
+def _cut(name: str, most: int = 24) -> str:
+    return name if len(name) <= most else name[: most - 1] + "…"
 
 
 def draw_regret(data: RegretFigure) -> Figure:
@@ -164,13 +167,13 @@ def draw_regret(data: RegretFigure) -> Figure:
 
 
 def _pulls(axis: Axes, data: RegretFigure) -> None:
-    shown = [k for k in range(len(data.arms)) if k != data.best][:12]
+    shown = [k for k in range(len(data.arms)) if not data.best[k]][:12]
     height = 0.8 / max(len(data.curves), 1)
     for i, curve in enumerate(data.curves):
         where = [row + (i - (len(data.curves) - 1) / 2) * height for row in range(len(shown))]
-        axis.barh(where, [max(float(curve.pulls[k]), 0.5) for k in shown], height=height * 0.9, color=curve.colour)
-    axis.set_xscale("log")
-    axis.set_yticks(range(len(shown)), [_plain(data.arms[k]) for k in shown])
+        axis.barh(where, [float(curve.pulls[k]) for k in shown], height=height * 0.9, color=curve.colour)
+    axis.set_xscale("symlog", linthresh=1)
+    axis.set_yticks(range(len(shown)), [_plain(_cut(data.arms[k])) for k in shown])
     axis.invert_yaxis()
     axis.set_xlabel(f"mean pulls of the arms that are not best\n(of {int(data.rounds[-1]):,} rounds)")
     axis.spines[["top", "right"]].set_visible(False)

@@ -8,7 +8,7 @@ from typing import Any
 
 from headwater.report.analysis_data import AnalysisFigure
 from headwater.report.regret_data import RegretFigure
-from headwater.report.style import colour, verdict
+from headwater.report.style import VERDICTS, colour
 
 
 def analysis_page(data: AnalysisFigure, path: Path) -> None:
@@ -19,9 +19,13 @@ def analysis_page(data: AnalysisFigure, path: Path) -> None:
     path.write_text(
         f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
         f"<title>{title}</title><style>body{{font-family:system-ui,sans-serif;margin:1.5rem;max-width:75rem}}</style>"
-        f"<h1>{title}</h1><p>{html.escape(data.advice)}</p>{body}</html>",
+        f"<h1>{title}</h1><p>{html.escape(data.advice)}{_hidden(data)}</p>{body}</html>",
         encoding="utf-8",
     )
+
+
+def _hidden(data: AnalysisFigure) -> str:
+    return f" {data.hidden} more arms are not shown." if data.hidden else ""
 
 
 def plotly_analysis(data: AnalysisFigure) -> Any:
@@ -53,7 +57,9 @@ def _rewards(figure: Any, data: AnalysisFigure) -> None:
 
     arms = _escaped(data.arms)
     if data.style == "heat":
-        figure.add_trace(go.Heatmap(z=data.curves, x=_escaped(data.labels), y=arms, colorscale="Viridis"), row=1, col=1)
+        heat = go.Heatmap(z=data.curves, x=_escaped(data.labels), y=arms, colorscale="Viridis", colorbar={"x": 0.5, "len": 0.9})
+        figure.add_trace(heat, row=1, col=1)
+        figure.update_yaxes(autorange="reversed", row=1, col=1, secondary_y=False)
         return
     if data.style == "ranges":
         for k, (low, high) in enumerate(data.curves.tolist()):
@@ -70,7 +76,8 @@ def _rewards(figure: Any, data: AnalysisFigure) -> None:
         )
         figure.add_trace(shade, row=1, col=1, secondary_y=True)
         top = float(data.weight.max()) * 3.2
-        figure.update_yaxes(range=[0, top], showgrid=False, title="probability", row=1, col=1, secondary_y=True)
+        name = "density of X" if data.style == "lines" else "probability of X"
+        figure.update_yaxes(range=[0, top], showgrid=False, zeroline=False, title=name, row=1, col=1, secondary_y=True)
     mode = "lines" if data.style == "lines" else "lines+markers"
     for k, curve in enumerate(data.curves):
         line = {"color": colour(k), "width": 3 if data.style == "lines" else 1}
@@ -84,13 +91,12 @@ def _pseudo_gaps(figure: Any, data: AnalysisFigure) -> None:
     import plotly.graph_objects as go
 
     assert data.pseudo_gaps is not None
-    words = [verdict(gap, k == data.best) for k, gap in enumerate(data.pseudo_gaps.tolist())]
     bars = go.Bar(
         x=data.pseudo_gaps,
         y=_escaped(data.arms),
         orientation="h",
-        marker_color=[shade for _, shade in words],
-        text=[word for word, _ in words],
+        marker_color=[VERDICTS[word] for word in data.verdicts],
+        text=list(data.verdicts),
         showlegend=False,
     )
     figure.add_trace(bars, row=1, col=2)

@@ -8,11 +8,12 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from headwater.paper import TWO_ARMS, Panel, walkthrough
+from headwater.paper import SEED, TWO_ARMS, Panel, walkthrough
 from headwater.report.analysis_data import analysis_figure
 from headwater.report.draw import draw_analysis, draw_overview, draw_regret, save
 from headwater.report.interactive import plotly_regret
 from headwater.report.regret_data import regret_figure
+from headwater.report.style import short
 from headwater.simulation import Simulation
 
 _STYLE = """
@@ -28,7 +29,7 @@ nav a { margin-right: 1rem; white-space: nowrap; }
 .no { color: var(--no); font-weight: 600; }
 .wide { overflow-x: auto; }
 .plotly-graph-div { background: #fff; border-radius: 6px; }
-td small { white-space: nowrap; }
+.number { white-space: nowrap; text-align: right; }
 .wide td:first-child { min-width: 9rem; }
 .note { border-left: 3px solid var(--line); padding-left: .8rem; }
 """
@@ -43,7 +44,7 @@ def write_page(panels: Sequence[Panel], output: Path) -> Path:
         for suffix in (".png", ".svg"):
             save(drawing, figures / (panel.case.id + suffix))
         if panel.simulation is not None:
-            panel.simulation.save(output / "data" / panel.case.id, command="headwater reproduce")
+            panel.simulation.save(output / "data" / panel.case.id, command="headwater reproduce", overwrite=True)
             regret = draw_regret(regret_figure(panel.simulation, panel.case.title))
             for suffix in (".png", ".svg"):
                 save(regret, figures / (panel.case.id + "-regret" + suffix))
@@ -82,13 +83,14 @@ def _document(title: str, body: str) -> str:
 def _paper_page(panels: Sequence[Panel], sections: Sequence[str]) -> str:
     checks = [check for panel in panels for check in panel.checks]
     agree = sum(check.agrees for check in checks)
-    links = " ".join(f"<a href='#{html.escape(p.case.id)}'>{html.escape(p.case.id)}</a>" for p in panels)
+    links = " ".join(f"<a href='#{html.escape(p.case.id)}'>{html.escape(p.case.problem.name)}</a>" for p in panels)
     seconds = sum(panel.simulation.seconds for panel in panels if panel.simulation is not None)
     body = (
         "<h1>The paper, computed</h1>"
         "<p>Every problem of <em>Correlated Multi-armed Bandits with a Latent Random Source</em>, analysed and simulated by "
         f"headwater in {seconds:.0f} seconds. {agree} of {len(checks)} statements agree with the computation; each difference "
-        "is shown where it stands. Bands are 95 % intervals of the mean; all policies of a panel see the same draws of X.</p>"
+        "is shown where it stands. Bands are 95 % intervals of the mean; all policies of a panel see the same draws of X "
+        f"(seed {SEED}).</p>"
         f"<nav>{links}</nav>{_summary(panels)}{''.join(sections)}"
     )
     return _document("Correlated bandits with a latent source: the paper, computed", body)
@@ -107,11 +109,11 @@ def _summary(panels: Sequence[Panel]) -> str:
         for name in names:
             regret = panel.simulation.regret(name)[:, -1]
             error = float(regret.std(ddof=1)) / len(regret) ** 0.5
-            cells += f"<td>{regret.mean():,.4g} <small>± {error:.2g}</small></td>"
+            cells += f"<td class=number>{short(regret.mean())} <small>± {error:.2g}</small></td>"
         link = f"<a href='#{panel.case.id}'>{html.escape(panel.case.title)}</a>"
-        rows += f"<tr><td>{link}</td><td>{panel.simulation.horizon:,}</td>{cells}</tr>"
-    heads = "".join(f"<th>{html.escape(name)}</th>" for name in names)
-    return f"<div class=wide><table><tr><th>mean regret</th><th>rounds</th>{heads}</tr>{rows}</table></div>"
+        rows += f"<tr><td>{link}</td><td class=number>{panel.simulation.horizon:,}</td>{cells}</tr>"
+    heads = "".join(f"<th class=number>{html.escape(name)}</th>" for name in names)
+    return f"<div class=wide><table><tr><th>mean regret</th><th class=number>rounds</th>{heads}</tr>{rows}</table></div>"
 
 
 def _section(panel: Panel, svg: str) -> str:
@@ -157,14 +159,15 @@ def _regret(run: Simulation, element: str) -> str:
     arms = run.problem.names[:8]
     rows = ""
     for name, row in run.to_dict()["policies"].items():
-        pulls = "".join(f"<td>{row['pulls_mean'][arm]:,.1f}</td>" for arm in arms)
-        spread = f"{row['regret_p05'][-1]:,.4g} – {row['regret_p95'][-1]:,.4g}"
+        pulls = "".join(f"<td class=number>{row['pulls_mean'][arm]:,.1f}</td>" for arm in arms)
+        spread = f"{short(row['regret_p05'][-1])} – {short(row['regret_p95'][-1])}"
+        mean = f"{short(row['regret_mean'][-1])} ± {row['regret_se'][-1]:.2g}"
         rows += (
-            f"<tr><td>{html.escape(name)}</td><td>{row['regret_mean'][-1]:,.4g} ± {row['regret_se'][-1]:.2g}</td>"
-            f"<td>{spread}</td>{pulls}</tr>"
+            f"<tr><td>{html.escape(name)}</td><td class=number>{row['replications']:,}</td><td class=number>{mean}</td>"
+            f"<td class=number>{spread}</td>{pulls}</tr>"
         )
-    heads = "".join(f"<th>pulls of {html.escape(arm)}</th>" for arm in arms)
+    heads = "".join(f"<th class=number>pulls of {html.escape(arm)}</th>" for arm in arms)
     return (
-        f"{plot}<div class=wide><table><tr><th>policy</th><th>mean regret at {run.horizon:,}</th>"
-        f"<th>5 % – 95 % of runs</th>{heads}</tr>{rows}</table></div>"
+        f"{plot}<div class=wide><table><tr><th>policy</th><th class=number>runs</th><th class=number>mean regret at "
+        f"{run.horizon:,}</th><th class=number>5 % – 95 % of runs</th>{heads}</tr>{rows}</table></div>"
     )

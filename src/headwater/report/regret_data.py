@@ -32,7 +32,7 @@ class RegretFigure:
     title: str
     rounds: Floats
     arms: tuple[str, ...]
-    best: int
+    best: tuple[bool, ...]
     replications: int
     curves: tuple[Curve, ...]
 
@@ -51,7 +51,7 @@ def regret_figure(simulation: Simulation, title: str = "") -> RegretFigure:
         title or simulation.problem.name,
         simulation.rounds.astype(float),
         simulation.problem.names,
-        simulation.best,
+        tuple(bool(gap == 0) for gap in simulation.gaps),
         simulation.replications,
         tuple(curves),
     )

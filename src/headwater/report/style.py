@@ -7,17 +7,23 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8
 COMPETITIVE = "#C05000"
 NON_COMPETITIVE = "#007A5A"
 BEST = "#555555"
+VERDICTS = {"best": BEST, "best (tied)": BEST, "competitive": COMPETITIVE, "non-competitive": NON_COMPETITIVE}
 
 
 def colour(k: int) -> str:
     return PALETTE[k % len(PALETTE)]
 
 
-def verdict(pseudo_gap: float, is_best: bool) -> tuple[str, str]:
-    """The word for an arm, and its colour."""
-    if is_best:
-        return "best", BEST
-    return ("non-competitive", NON_COMPETITIVE) if pseudo_gap > 0 else ("competitive", COMPETITIVE)
+def short(value: float) -> str:
+    """A number as a table shows it: no exponents, four digits where they say something.
+
+    >>> [short(x) for x in (1886.7, 568.52, 32.218, 0.0353, -0.0)]
+    ['1,887', '568.5', '32.2', '0.0353', '0']
+    """
+    size = abs(value)
+    if size >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if size >= 100 else f"{value + 0.0:.3g}"
 
 
 POLICIES = {

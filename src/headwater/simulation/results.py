@@ -56,6 +56,12 @@ class Simulation:
     seconds: float
     wanted: int
 
+    def __repr__(self) -> str:
+        policies = ", ".join(self.outcomes)
+        return (
+            f"<Simulation of {policies} on {self.problem.name or 'a problem'}: {self.replications} × {self.horizon:,} rounds>"
+        )
+
     @property
     def horizon(self) -> int:
         return int(self.rounds[-1])
@@ -102,6 +108,7 @@ class Simulation:
             "problem": self.problem.name,
             "horizon": self.horizon,
             "replications": self.replications,
+            "wanted": self.wanted,
             "seed": self.seed,
             "seconds": self.seconds,
             "reward_range": self.reward_range,
@@ -130,13 +137,13 @@ class Simulation:
             "excluded_share": dict(zip(arms, (outcome.excluded.mean(axis=0) / self.horizon).tolist(), strict=True)),
         }
 
-    def save(self, folder: Path, *, command: str = "") -> None:
+    def save(self, folder: Path, *, command: str = "", overwrite: bool = False) -> None:
         """Write ``trajectories.parquet``, ``problem.toml`` and ``manifest.json``; the manifest last, so that a folder with one
-        is whole."""
+        is whole. A folder that holds a simulation is left alone unless ``overwrite``."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        folder.mkdir(parents=True, exist_ok=True)
+        prepare_folder(folder, overwrite=overwrite)
         (folder / "manifest.json").unlink(missing_ok=True)
         tables = []
         for name, outcome in self.outcomes.items():
@@ -180,6 +187,16 @@ class Simulation:
             "versions": {name: version(name) for name in ("headwater", "numpy", "numba", "scipy")}
             | {"python": platform.python_version()},
         }
+
+
+def prepare_folder(folder: Path, *, overwrite: bool) -> None:
+    """Make the folder for a simulation; refuse one that holds a simulation already."""
+    if (folder / "manifest.json").exists() and not overwrite:
+        raise ProblemError(f"{folder}: holds a simulation already; choose another folder, or overwrite it (--force)")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ProblemError(f"{folder}: cannot hold a simulation: {error.strerror or error}") from None
 
 
 def load_simulation(folder: Path) -> Simulation:
