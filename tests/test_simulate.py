@@ -292,7 +292,7 @@ def test_saving_again_replaces_only_when_told_to(run: Simulation, tmp_path: Path
     with pytest.raises(ProblemError, match="holds a simulation already; choose another folder, or overwrite it"):
         other.save(tmp_path)
     assert load_simulation(tmp_path).to_dict() == run.to_dict()
-    with pytest.raises(ProblemError, match="manifest.json: cannot hold a simulation: "):
+    with pytest.raises(ProblemError, match=r"manifest\.json: cannot hold a simulation: "):
         other.save(tmp_path / "manifest.json")
     other.save(tmp_path, overwrite=True)
     assert load_simulation(tmp_path).to_dict() == other.to_dict()

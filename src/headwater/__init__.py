@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     from headwater.policies import KLUCB, UCB1, Correlated, Policy, Thompson, from_state, make_policy
     from headwater.problem import Problem
     from headwater.pseudo import pseudo_reward
+    from headwater.regret_bounds import Bounds, bounds
     from headwater.simulation import Simulation, load_simulation, simulate
 
 __all__ = [
     "KLUCB",
     "UCB1",
     "Analysis",
+    "Bounds",
     "Continuous",
     "Correlated",
     "Discrete",
@@ -37,6 +39,7 @@ __all__ = [
     "Thompson",
     "Vector",
     "analyze",
+    "bounds",
     "from_state",
     "load_problem",
     "load_simulation",
@@ -55,6 +58,7 @@ _HOMES = {
     "policies": ("KLUCB", "UCB1", "Correlated", "Policy", "Thompson", "from_state", "make_policy"),
     "problem": ("Problem",),
     "pseudo": ("pseudo_reward",),
+    "regret_bounds": ("Bounds", "bounds"),
     "simulation": ("Simulation", "load_simulation", "simulate"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

@@ -16,6 +16,7 @@ from headwater.errors import HeadwaterError, ProblemError
 if TYPE_CHECKING:
     from headwater.analysis import Analysis
     from headwater.problem import Problem
+    from headwater.regret_bounds import Bounds
     from headwater.simulation import Simulation
 
 app = typer.Typer(
@@ -78,12 +79,13 @@ def analyze(
         result = run(problem, full=full)
     if plot is not None:
         _plot(problem, result, plot)
+    limits = _bounds(problem, result)
     if as_json:
-        _print_json(result.to_dict())
+        _print_json(result.to_dict() | ({} if limits is None else {"bounds": limits.to_dict()}))
     else:
         from headwater.tables import print_analysis
 
-        print_analysis(problem, result)
+        print_analysis(problem, result, limits)
     if plot is not None:
         typer.echo(f"The picture is in {plot}", err=True)
 
@@ -254,6 +256,15 @@ def bench(
     result = run(quick=quick, say=lambda line: typer.echo(line, err=as_json))
     if as_json:
         _print_json(result)
+
+
+def _bounds(problem: Problem, analysis: Analysis) -> Bounds | None:
+    """What regret is possible, where that takes no time: small listed problems under a distribution."""
+    from headwater.latent import listed
+    from headwater.regret_bounds import bounds
+
+    small = analysis.mu is not None and listed(problem.latent) and problem.rewards.size <= 400
+    return bounds(problem) if small else None
 
 
 def _check_plot(plot: Path | None) -> None:

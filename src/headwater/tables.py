@@ -13,6 +13,7 @@ from rich.text import Text
 from headwater.analysis import Analysis
 from headwater.arrays import Floats
 from headwater.problem import Problem
+from headwater.regret_bounds import Bounds
 from headwater.report.style import short
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def _console() -> Console:
     return Console(highlight=False, emoji=False)
 
 
-def print_analysis(problem: Problem, analysis: Analysis) -> None:
+def print_analysis(problem: Problem, analysis: Analysis, limits: Bounds | None = None) -> None:
     """One row per arm, then a sentence of advice."""
     console = _console()
     table = Table(
@@ -44,6 +45,12 @@ def print_analysis(problem: Problem, analysis: Analysis) -> None:
     if analysis.error:
         console.print(Text(f"Numerical error of means and pseudo-gaps: at most about {analysis.error:.1g}", style="dim"))
     console.print(Text(analysis.advice, style="bold"))
+    if limits is not None and limits.upper == 0:
+        console.print(Text("No exploration is needed in the long run: the least regret any good policy can have is bounded."))
+    elif limits is not None:
+        console.print(
+            Text(f"No policy that is good everywhere can have regret below {short(limits.lower)} × log T in the long run.")
+        )
 
 
 def _rows(analysis: Analysis) -> list[int]:
