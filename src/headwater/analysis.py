@@ -76,10 +76,7 @@ class Analysis:
             return f"{_all(others)} non-competitive: C-UCB's regret stays bounded, however long it runs."
         names = ", ".join(self.competitive[:5]) + (", …" if len(self.competitive) > 5 else "")
         if out == 0:
-            return (
-                f"{_all(others)} competitive: C-UCB's regret grows like UCB1's, with log T. "
-                "A policy that uses all arms' evidence at once can still do better."
-            )
+            return f"{_all(others)} competitive: C-UCB's regret grows like UCB1's, with log T."
         return (
             f"{out} of {others} other arms {'is' if out == 1 else 'are'} non-competitive and soon left alone; "
             f"C-UCB keeps exploring {names}: its regret grows with log T, but slower than UCB1's."

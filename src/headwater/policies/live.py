@@ -116,7 +116,11 @@ class Policy:
         if type(arm) is str and (type(reward) is float or type(reward) is int) and arm in self._levels:
             m = self._levels[arm].get(reward)
             if m is not None:
-                self._observe(self._numbers[arm], m)
+                k = self._numbers[arm]
+                _step(_OBSERVE, k, m, *self._state)
+                if self.pending[k]:
+                    self.pending[k] -= 1
+                    self.waiting -= 1
                 return
         if isinstance(arm, (str, int, np.integer)) or not isinstance(arm, Iterable):
             k = self.problem.index(arm)

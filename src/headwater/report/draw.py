@@ -137,7 +137,7 @@ def _pseudo_gaps(axis: Axes, data: AnalysisFigure) -> None:
         tick.set_color(shade)
     axis.tick_params(axis="y", length=0)
     axis.invert_yaxis()
-    axis.set_xlabel("pseudo-gap (above 0: ruled out)")
+    axis.set_xlabel("pseudo-gap\n(above 0: ruled out)")
     axis.spines[["top", "right", "left"]].set_visible(False)
 
 

@@ -43,7 +43,9 @@ def plotly_analysis(data: AnalysisFigure) -> Any:
     _rewards(figure, data)
     if gaps:
         _pseudo_gaps(figure, data)
-    figure.update_layout(template="plotly_white", height=460, legend={"orientation": "h", "y": -0.2}, margin={"t": 30})
+    figure.update_layout(
+        template="plotly_white", height=460, legend={"orientation": "h", "y": -0.2}, margin={"t": 30, "r": 110}
+    )
     return figure
 
 
@@ -57,7 +59,7 @@ def _rewards(figure: Any, data: AnalysisFigure) -> None:
 
     arms = _escaped(data.arms)
     if data.style == "heat":
-        heat = go.Heatmap(z=data.curves, x=_escaped(data.labels), y=arms, colorscale="Viridis", colorbar={"x": 0.5, "len": 0.9})
+        heat = go.Heatmap(z=data.curves, x=_escaped(data.labels), y=arms, colorscale="Viridis", showscale=False)
         figure.add_trace(heat, row=1, col=1)
         figure.update_yaxes(autorange="reversed", row=1, col=1, secondary_y=False)
         return
@@ -77,7 +79,9 @@ def _rewards(figure: Any, data: AnalysisFigure) -> None:
         figure.add_trace(shade, row=1, col=1, secondary_y=True)
         top = float(data.weight.max()) * 3.2
         name = "density of X" if data.style == "lines" else "probability of X"
-        figure.update_yaxes(range=[0, top], showgrid=False, zeroline=False, title=name, row=1, col=1, secondary_y=True)
+        ticks = {"tickvals": [0, top / 3.2], "ticktext": ["0", f"{top / 3.2:.3g}"]}
+        axis = {"range": [0, top], "showgrid": False, "zeroline": False, "title": name, **ticks}
+        figure.update_yaxes(**axis, row=1, col=1, secondary_y=True)
     mode = "lines" if data.style == "lines" else "lines+markers"
     for k, curve in enumerate(data.curves):
         line = {"color": colour(k), "width": 3 if data.style == "lines" else 1}
@@ -97,6 +101,7 @@ def _pseudo_gaps(figure: Any, data: AnalysisFigure) -> None:
         orientation="h",
         marker_color=[VERDICTS[word] for word in data.verdicts],
         text=list(data.verdicts),
+        cliponaxis=False,
         showlegend=False,
     )
     figure.add_trace(bars, row=1, col=2)
