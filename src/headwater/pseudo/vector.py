@@ -208,7 +208,7 @@ class BoxModel(Model):
         return Bound(upper, lower)
 
     def _search(self, ell: int, k: int, lo: Floats, hi: Floats, *, rough: bool = False) -> Bound:
-        """Branch and bound for rewards in ``[lo, hi]``; ``rough`` suits tables over bins, which err by more than that anyway."""
+        """Branch and bound for rewards in ``[lo, hi]``; ``rough`` suits tables over bins, which err by more anyway."""
         boxes = self.boxes(ell, k)
         width = max(float(self.ranges[ell, 1] - self.ranges[ell, 0]), 1e-300)
         options = (
