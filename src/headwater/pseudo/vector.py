@@ -34,7 +34,7 @@ SCRAMBLES, DRAWS = 8, 4096
 POLE = 1e9
 """A reward this many times larger than at sample points is a pole."""
 UNBOUNDED = "could not be shown to stay finite on the support; shrink it or bound it"
-BINS = 64
+BINS = 160
 
 
 class Boxes(NamedTuple):
@@ -159,7 +159,7 @@ class BoxModel(Model):
 
     def upward(self, k: int, rewards: Floats) -> Floats:
         """Linear pairs exactly; the others from a table over bins of rewards, each entry the most over its bin."""
-        edges = np.unique(np.quantile(rewards, np.linspace(0, 1, 8 * BINS + 1)))
+        edges = np.unique(np.quantile(rewards, np.linspace(0, 1, 3 * BINS + 1)))
         at = np.clip(np.searchsorted(edges, rewards, side="right") - 1, 0, max(len(edges) - 2, 0))
         out = np.empty((self.count, len(rewards)))
         for ell in range(self.count):
