@@ -198,9 +198,11 @@ def test_continuous_properties(texts: list[str], a: int, b: int, sample: list[fl
         assert found.mu is not None and found.phi is not None and found.error is not None
         assert np.all(found.phi >= found.mu[:, None] - 2 * found.error - 1e-12)
         for name in found.invertible:
-            # a sample may sit where x*x is stationary: rewards within 1e-12 are one, so x is known to 1e-6 there
-            slack = 1e-6 if "sample" in law else 1e-8 + 2 * found.error
-            np.testing.assert_allclose(found.phi[:, p.index(name)], found.mu, rtol=0, atol=slack)
+            # A sample may sit where x*x is stationary: rewards within 1e-12 are one, so x is known to 1e-6 there. That moves an
+            # arm by 1e-6 times its slope, at most 9 here, and by a whole jump where one lies within that.
+            slack = 9e-6 if "sample" in law else 1e-8 + 2 * found.error
+            steady = [not ("sample" in law and ("where" in text or "floor" in text)) for text in texts]
+            np.testing.assert_allclose(found.phi[steady, p.index(name)], found.mu[steady], rtol=0, atol=slack)
         order = list(range(len(texts)))[::-1]
         back = hw.Problem(latent=p.latent, arms={f"a{i}": texts[i] for i in order})
         mu, phi = full(back, law)
