@@ -316,3 +316,28 @@ def test_the_live_object_and_the_atoms_agree_on_a_continuum() -> None:
     for k in range(2):
         for m in np.linspace(0, len(atoms.values[k]) - 1, 50).astype(int):
             np.testing.assert_array_equal(policy._level(k, float(atoms.values[k][m])), atoms.cells[k, m])
+
+
+@pytest.mark.parametrize("name", ["ucb1", "c-ucb", "kl-ucb", "c-ts"])
+def test_a_remembered_choice_is_never_stale(name: str) -> None:
+    """Asking and telling in turn lets a policy decide ahead; whatever else is counted must undo that."""
+    problem = hw.Problem(latent=hw.Discrete(["a", "b"]), arms={"one": [1, 0], "two": [0, 1]})
+    for change in range(3):
+        policy = hw.make_policy(name, problem, seed=5)
+        for _ in range(6):
+            policy.update(policy.select(), 1)
+        other = hw.make_policy(name, problem, seed=5)
+        other.update(["two"] * 40, [1.0] * 40)
+        if change == 0:
+            policy.merge(other)
+        elif change == 1:
+            policy.update(["two"] * 40, [1.0] * 40)
+        else:
+            for _ in range(40):
+                policy.update("two", 1)
+        fresh = hw.from_state(policy.state(), problem)
+        for _ in range(5):
+            arm = policy.select()
+            assert arm == fresh.select()
+            policy.update(arm, 0)
+            fresh.update(arm, 0)

@@ -33,6 +33,7 @@ from headwater.policies.compile import compiled, inlined
 __all__ = [
     "BETA",
     "BETA_ATTEMPTS",
+    "BOTH",
     "CHOSEN",
     "COUNTS",
     "FILTERS",
@@ -82,7 +83,7 @@ RULES = {"ucb1": UCB1, "kl-ucb": KL_UCB, "ts": NORMAL, "ts-beta": BETA, "kl-ucb-
 NO_FILTER, MOST_PULLED, WELL_PULLED = range(3)
 FILTERS = {"none": NO_FILTER, "most-pulled": MOST_PULLED, "well-pulled": WELL_PULLED}
 
-SELECT, OBSERVE, PLAY = range(3)  # modes of advance()
+SELECT, OBSERVE, PLAY, BOTH = range(4)  # modes of advance(); BOTH is step()'s: observe, then select
 
 # meta: the rule, the filter, how many rewards were observed, the most-pulled arm, the stream, the arm chosen last.
 POLICY, REFERENCE, ROUND, REFERENCE_ARM, SEED_LOW, SEED_HIGH, REPLICATION, CHOSEN, META = range(9)
@@ -403,8 +404,8 @@ def advance(
 
 @compiled
 def step(mode: int, arm: int, m: int, whole: Ints, real: Floats, sums: Ints, seen: Ints, table: Ints) -> int:
-    """One live step. SELECT: the arm to pull next, every arm's index left in ``real``, -inf for the excluded; observes nothing.
-    OBSERVE: count that ``arm`` paid its m-th level.
+    """One live step. SELECT: the arm to pull next, every arm's index left in ``real``, -inf for the excluded.
+    OBSERVE: count that ``arm`` paid its m-th level. BOTH: observe, then select, for the price of one call.
 
     The t-th decision is made from the first t - 1 rewards, with log t in the indices. Ties go to the lowest-numbered arm.
     O(K), but O(K^2) for well-pulled references. The state comes packed (see ``unpack``): each array that crosses from
@@ -415,6 +416,9 @@ def step(mode: int, arm: int, m: int, whole: Ints, real: Floats, sums: Ints, see
     params, mean = real[:PARAMS], real[PARAMS : PARAMS + arms]
     root, index = real[PARAMS + arms : PARAMS + 2 * arms], real[PARAMS + 2 * arms :]
     # Only PLAY reads level, atoms and out: any arrays of their types will do.
+    if mode == BOTH:
+        advance(OBSERVE, arm, m, meta, params, counts, sums, mean, root, index, seen, table, counts, meta, meta)
+        mode = SELECT
     return advance(mode, arm, m, meta, params, counts, sums, mean, root, index, seen, table, counts, meta, meta)
 
 

@@ -26,7 +26,12 @@ from headwater.pseudo import TOLERANCE, model_of, require_deterministic
 from headwater.streams import seed_words
 
 FORMAT, VERSION = "headwater-policy", 1
-_step, _SELECT, _OBSERVE = kernel.step, kernel.SELECT, kernel.OBSERVE  # a look-up less, a million times a second
+_step, _SELECT, _OBSERVE, _BOTH = (
+    kernel.step,
+    kernel.SELECT,
+    kernel.OBSERVE,
+    kernel.BOTH,
+)  # a look-up less, a million times a second
 
 _FAR = 1e308
 
@@ -86,6 +91,7 @@ class Policy:
         self.cells = np.zeros((count, 1, count + 1), dtype=np.int64) if self.table is None else self.table.cells
         self.pending = [0] * count  # a list: numpy's single elements are slow to count with
         self.waiting = 0
+        self._next, self._asked = -1, False  # the next arm where it is known already; whether an arm was asked for since
         self._numbers = {name: k for k, name in enumerate(self.names)}
         levels = [] if self.table is None else self.table.levels
         self._levels = {name: {float(v): m for m, v in enumerate(row)} for name, row in zip(self.names, levels, strict=False)}
@@ -105,7 +111,13 @@ class Policy:
 
     def select(self) -> str:
         """The arm to pull next; it counts as pending until its reward comes (or ``cancel``). O(K)."""
-        arm = _step(_SELECT, 0, 0, *(self._with_pending() if self.waiting else self._state))
+        if self.waiting:
+            arm = _step(_SELECT, 0, 0, *self._with_pending())
+        elif self._next >= 0:
+            arm = self._next
+        else:
+            arm = _step(_SELECT, 0, 0, *self._state)
+        self._next, self._asked = -1, True
         self.pending[arm] += 1
         self.waiting += 1
         return self.names[arm]
@@ -117,10 +129,15 @@ class Policy:
             m = self._levels[arm].get(reward)
             if m is not None:
                 k = self._numbers[arm]
-                _step(_OBSERVE, k, m, *self._state)
                 if self.pending[k]:
                     self.pending[k] -= 1
                     self.waiting -= 1
+                if self._asked and not self.waiting:
+                    # Whoever asks and tells in turn will ask again: decide now, in the same call, and remember it.
+                    self._next, self._asked = _step(_BOTH, k, m, *self._state), False
+                else:
+                    _step(_OBSERVE, k, m, *self._state)
+                    self._next = -1
                 return
         if isinstance(arm, (str, int, np.integer)) or not isinstance(arm, Iterable):
             k = self.problem.index(arm)
@@ -139,6 +156,10 @@ class Policy:
         if self.pending[k] == 0:
             raise ProblemError(f"arm: got {shown(arm)}; expected an arm with a pending pull")
         self._settle(k)
+
+    def forget_choice(self) -> None:
+        """What is known changed from outside: the next arm must be decided anew."""
+        self._next = -1
 
     def competitive(self) -> list[str]:
         """The arms still in the running, by what is known now."""
@@ -210,6 +231,7 @@ class Policy:
             self.cells[k, 0] = level
             level = 0
         _step(_OBSERVE, k, level, *self._state)
+        self._next = -1
         if self.pending[k]:
             self._settle(k)
 

@@ -76,6 +76,7 @@ def add_state(policy: Policy, state: Mapping[str, Any]) -> None:
     policy.pending = [a + int(b) for a, b in zip(policy.pending, pending, strict=True)]
     policy.waiting += int(pending.sum())
     policy.meta[kernel.ROUND] += int(pulls.sum())
+    policy.forget_choice()
     kernel.derive(policy.meta, policy.params, policy.counts, policy.mean, policy.root)
 
 
