@@ -91,9 +91,12 @@ def starting() -> str:
     root = Path(__file__).parent.parent
     small = ["--horizon", "1000", "--replications", "10", "--json"]
     with tempfile.TemporaryDirectory() as folder:
-        start = time.perf_counter()
-        subprocess.run([sys.executable, "-m", "headwater", "reproduce", "--output", folder], check=True, capture_output=True)
-        paper = time.perf_counter() - start
+        paper = 0.0
+        for scale in ("0.001", "1"):  # a short one first, which compiles
+            start = time.perf_counter()
+            words = [sys.executable, "-m", "headwater", "reproduce", "--output", folder, "--scale", scale]
+            subprocess.run(words, check=True, capture_output=True)
+            paper = time.perf_counter() - start
     rows = {
         "`headwater --help`": seconds("--help"),
         "`headwater analyze examples/ads.toml`": seconds("analyze", str(root / "examples" / "ads.toml")),
