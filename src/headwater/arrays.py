@@ -1,4 +1,4 @@
-"""Names for the array types that cross module boundaries, and the one way equal rewards are recognised."""
+"""Names for the array types that cross module boundaries, and the small things done to arrays in more than one place."""
 
 from __future__ import annotations
 
@@ -25,3 +25,31 @@ def level_starts(ordered: Floats, scale: float) -> Ints:
     if len(ordered) == 0:
         return np.empty(0, dtype=np.int64)
     return np.flatnonzero(np.concatenate([[True], np.diff(ordered) > SAME * scale]))
+
+
+def nearest(ascending: Floats, wanted: Floats) -> Ints:
+    """Which entry of an ascending array is closest to each wanted value, the lower one when two are.
+
+    >>> nearest(np.array([0.0, 1.0, 3.0]), np.array([-1.0, 2.0, 2.5]))
+    array([0, 1, 2])
+    """
+    above = np.clip(np.searchsorted(ascending, wanted), 0, len(ascending) - 1)
+    below = np.maximum(above - 1, 0)
+    return np.where(abs(ascending[below] - wanted) <= abs(ascending[above] - wanted), below, above).astype(np.int64)
+
+
+def union(lo: Floats, hi: Floats) -> Floats:
+    """Intervals, in any order and overlapping, as disjoint ascending ones: shape (P, 2).
+
+    >>> union(np.array([3.0, 0.0, 1.0]), np.array([4.0, 1.0, 2.0]))
+    array([[0., 2.],
+           [3., 4.]])
+    """
+    order = np.argsort(lo, kind="stable")
+    out: list[list[float]] = []
+    for a, b in zip(lo[order].tolist(), hi[order].tolist(), strict=True):
+        if out and a <= out[-1][1]:
+            out[-1][1] = max(out[-1][1], b)
+        else:
+            out.append([a, b])
+    return np.array(out)

@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from headwater.arrays import Floats, level_starts
+from headwater.arrays import Floats, level_starts, nearest
 from headwater.distributions import Distribution, Independent, Sample
 from headwater.errors import ProblemError, SizeError
 from headwater.expressions import Expression
@@ -59,9 +59,7 @@ class FactoredModel(Model):
         s = np.empty((self.count, len(rewards)))
         for ell in range(self.count):
             value, best = self._combine(k, ell) if ell != k else (self.values(k),) * 2
-            m = np.clip(np.searchsorted(value, rewards), 0, len(value) - 1)
-            below = np.maximum(m - 1, 0)
-            s[ell] = best[np.where(abs(value[below] - rewards) <= abs(value[m] - rewards), below, m)]
+            s[ell] = best[nearest(value, rewards)]
         return s
 
     def means(self, distribution: Distribution) -> Estimate:
@@ -86,7 +84,7 @@ class FactoredModel(Model):
     def law(self, k: int, distribution: Distribution) -> Floats:
         """The probability of each of arm k's rewards, in the order of ``values``."""
         if isinstance(distribution, Sample):
-            at = np.searchsorted((self.values(k)[:-1] + self.values(k)[1:]) / 2, self.arms[k](*distribution.points))
+            at = nearest(self.values(k), self.arms[k](*distribution.points))
             return np.asarray(np.bincount(at, weights=distribution.weights, minlength=len(self.values(k))), dtype=float)
         value, weight = np.zeros(1), np.ones(1)
         for terms, scope in _blocks([self.arms[k]]):

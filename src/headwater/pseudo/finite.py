@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from headwater.arrays import Floats, Ints, level_starts
+from headwater.arrays import Floats, Ints, level_starts, nearest
 from headwater.distributions import Distribution, Finite, Independent, Sample
 from headwater.latent import Vector
 from headwater.problem import Problem
@@ -88,10 +88,7 @@ class FiniteModel(Model):
         return np.stack([value, value], axis=1)
 
     def pseudo(self, k: int, rewards: Floats) -> Floats:
-        value = self.levels(k).value
-        m = np.clip(np.searchsorted(value, rewards), 1, max(len(value) - 1, 1))
-        m = np.where(abs(value[m - 1] - rewards) <= abs(value[np.minimum(m, len(value) - 1)] - rewards), m - 1, m)
-        return self.row(k)[:, m]
+        return self.row(k)[:, nearest(self.levels(k).value, rewards)]
 
     def probabilities(self, distribution: Distribution) -> Floats:
         """The distribution on the listed points, shape (J,)."""

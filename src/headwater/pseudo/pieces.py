@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from headwater.arrays import Bools, Floats, Ints
+from headwater.arrays import Bools, Floats, Ints, union
 from headwater.enclosures import Enclosure, enclose
 from headwater.errors import ProblemError
 from headwater.expressions import Expression
@@ -73,14 +73,7 @@ class Pieces:
 
     def payable(self) -> Floats:
         """The rewards the arm can pay, as disjoint intervals, shape (P, 2)."""
-        order = np.argsort(self.cells.low, kind="stable")
-        out: list[list[float]] = []
-        for lo, hi in zip(self.cells.low[order].tolist(), self.cells.high[order].tolist(), strict=True):
-            if out and lo <= out[-1][1]:
-                out[-1][1] = max(out[-1][1], hi)
-            else:
-                out.append([lo, hi])
-        return np.array(out)
+        return union(self.cells.low, self.cells.high)
 
     def preimage(self, rewards: Floats, pad: float) -> tuple[Ints, Floats, Floats]:
         """Brackets that together contain {x : \\|g(x) - r\\| <= pad} for every reward.

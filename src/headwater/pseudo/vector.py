@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from headwater.arrays import Bools, Floats
+from headwater.arrays import Bools, Floats, union
 from headwater.distributions import Distribution, Independent, Named, Sample
 from headwater.errors import ProblemError, SizeError
 from headwater.expressions import Expression, parse
@@ -93,16 +93,7 @@ class BoxModel(Model):
 
     def payable(self, k: int) -> Floats:
         if k not in self._payable:
-            boxes = self.boxes(k)
-            lo, hi = self._extremes(k, boxes)
-            order = np.argsort(lo)
-            out: list[list[float]] = []
-            for a, b in zip(lo[order].tolist(), hi[order].tolist(), strict=True):
-                if out and a <= out[-1][1]:
-                    out[-1][1] = max(out[-1][1], b)
-                else:
-                    out.append([a, b])
-            self._payable[k] = np.array(out)
+            self._payable[k] = union(*self._extremes(k, self.boxes(k)))
         return self._payable[k]
 
     def _extremes(self, k: int, boxes: Boxes) -> tuple[Floats, Floats]:
