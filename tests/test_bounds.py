@@ -17,10 +17,12 @@ from headwater.arrays import Floats
 from headwater.errors import ProblemError, SizeError
 from headwater.paper import CASES
 from headwater.pseudo import model_of
+from headwater.pseudo.channels import channels_of
 from headwater.pseudo.finite import FiniteModel
 from headwater.regret_bounds import Bounds, Guarantee, bounds
 
 module: Any = importlib.import_module("headwater.regret_bounds")
+programme_module: Any = importlib.import_module("headwater.graves_lai")
 TIGHT: Any = {"method": "SLSQP", "options": {"maxiter": 300, "ftol": 1e-13}}
 CASE = {case.id: case.problem for case in CASES}
 
@@ -121,8 +123,8 @@ def test_theorem_4_as_the_paper_has_it(case: str, constant: float) -> None:
     assert isinstance(model, FiniteModel) and problem.distribution is not None
     p = model.probabilities(problem.distribution)
     mu = model.g @ p
-    programme = module._programme([module._channel(model, k) for k in range(3)], model.g, p, mu == mu.max())
-    assert round(module._theorem4(programme), 2) == constant
+    programme = programme_module.set_up([channels_of(problem).matrix(k) for k in range(3)], model.g, p, mu == mu.max())
+    assert round(programme_module.theorem4(programme), 2) == constant
     assert bounds(problem).theorem4 is None
 
 
@@ -330,7 +332,7 @@ def test_channels_with_random_rewards() -> None:
     noise = np.array([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]])
     values = np.array([0.0, 1.0, 2.0])
     g[1] = values @ noise
-    found = module._solve(module._programme([np.ones((1, 3)), noise], g, p, np.array([True, False])))
+    found = programme_module.solve(programme_module.set_up([np.ones((1, 3)), noise], g, p, np.array([True, False])))
 
     def information(q: Floats) -> float:
         return float(np.sum(rel_entr(noise @ p, noise @ q)))
@@ -349,9 +351,9 @@ def test_boundary_of_a_channel_that_reveals_the_law() -> None:
     """An injective noisy best arm fixes q, zeros included: nothing is confusing."""
     noise = np.array([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]])
     g = np.array([np.array([0.0, 1.0, 2.0]) @ noise, [0.0, 0.0, 3.0]])
-    programme = module._programme([noise, np.eye(3)], g, np.array([0.0, 1.0, 0.0]), np.array([True, False]))
+    programme = programme_module.set_up([noise, np.eye(3)], g, np.array([0.0, 1.0, 0.0]), np.array([True, False]))
     assert programme.points.tolist() == [False, True, False]
-    assert module._solve(programme).upper == 0.0
+    assert programme_module.solve(programme).upper == 0.0
 
 
 def test_twenty_arms_on_a_hundred_points() -> None:
@@ -390,24 +392,20 @@ def test_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         bounds(CASE["continuous-2"])
     with pytest.raises(ProblemError, match="distribution: got none"):
         bounds(discrete([[1, 2], [2, 1]]))
-    random = {"outcomes": [0, 1], "probabilities": [[0.9, 0.1], [0.2, 0.8]]}
-    noisy = hw.Problem(latent=hw.Discrete(["a", "b"]), arms={"one": random, "two": [1, 0]}, distribution=[0.5, 0.5])
-    with pytest.raises(ProblemError, match=r"arms\.one: pseudo-rewards of random rewards are not available yet"):
-        bounds(noisy)
     monkeypatch.setattr(module, "MAX_POINTS", 4)
     with pytest.raises(SizeError, match="bounds: got 5 latent values; expected at most 4"):
         bounds(CASE["discrete-1"])
 
 
 def test_a_solver_that_gets_nowhere_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "STEPS", 1)
-    monkeypatch.setattr(module, "ROUNDS", 1)
+    monkeypatch.setattr(programme_module, "STEPS", 1)
+    monkeypatch.setattr(programme_module, "ROUNDS", 1)
     with pytest.raises(ProblemError, match="probabilities are too extreme for certified bounds"):
         bounds(CASE["discrete-3"])
 
 
 def test_a_singular_newton_system_only_widens_the_gap(monkeypatch: pytest.MonkeyPatch) -> None:
-    solve, calls = module._newton, []
+    solve, calls = programme_module._newton, []
 
     def fails(*given: Any) -> Any:
         calls.append(1)
@@ -415,6 +413,6 @@ def test_a_singular_newton_system_only_widens_the_gap(monkeypatch: pytest.Monkey
             raise np.linalg.LinAlgError("Singular matrix")
         return solve(*given)
 
-    monkeypatch.setattr(module, "_newton", fails)
+    monkeypatch.setattr(programme_module, "_newton", fails)
     found = bounds(CASE["discrete-2"])
     assert found.lower <= 4.79330118 <= found.upper * (1 + 1e-9)

@@ -242,14 +242,15 @@ def test_every_complaint_has_its_line(run: Run, tmp_path: Path) -> None:
     assert len(got.err.splitlines()) == 4 and all(line.startswith("error: ") for line in got.err.splitlines())
 
 
-def test_random_rewards_are_read_but_not_analysed_yet(run: Run, tmp_path: Path) -> None:
+def test_random_rewards_are_analysed(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "p.toml"
     path.write_text(
         STARTERS["discrete"].replace("# [arms", "[arms").replace("# outcomes", "outcomes").replace("# prob", "prob")
     )
-    got = run("analyze", path)
-    assert "Traceback" not in got.err and got.status in (0, 2)
-    assert got.status == 0 or "error: arms.coupon: " in got.err
+    got = run("analyze", path, "--plot", tmp_path / "p.png")
+    assert got.status == 0 and "coupon" in got.out and (tmp_path / "p.png").stat().st_size > 1000
+    found = json.loads(run("analyze", path, "--json").out)
+    assert found["bounds"]["theorems"] == {"pulls": {}, "regret": None} and found["bounds"]["graves_lai"] >= 0
 
 
 # pseudo

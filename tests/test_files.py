@@ -299,9 +299,27 @@ def accepts(node: Any, value: Any, root: dict[str, Any]) -> bool:
     """As much of JSON Schema as the schema uses; an unknown word in it fails."""
     node = resolve(node, root)
     known = {"type", "properties", "required", "additionalProperties", "items", "anyOf", "oneOf", "enum", "const", "minItems"}
-    known |= {"maxItems", "minProperties", "exclusiveMinimum", "discriminator", "title", "description", "default", "examples"}
+    known |= {
+        "maxItems",
+        "minProperties",
+        "exclusiveMinimum",
+        "minimum",
+        "maximum",
+        "discriminator",
+        "title",
+        "description",
+        "default",
+        "examples",
+    }
     assert set(node) <= known | {"$defs"}, set(node) - known
-    types: dict[str, Any] = {"object": dict, "array": list, "string": str, "number": (int, float), "null": type(None)}
+    types: dict[str, Any] = {
+        "object": dict,
+        "array": list,
+        "string": str,
+        "number": (int, float),
+        "integer": int,
+        "null": type(None),
+    }
     wanted = node.get("type", [])
     wanted = [wanted] if isinstance(wanted, str) else wanted
     checks = [
@@ -321,6 +339,8 @@ def accepts(node: Any, value: Any, root: dict[str, Any]) -> bool:
             checks.append(rule if isinstance(rule, bool) else accepts(rule, v, root))
     if "exclusiveMinimum" in node and isinstance(value, (int, float)):
         checks.append(value > node["exclusiveMinimum"])
+    if isinstance(value, (int, float)):
+        checks += [value >= node.get("minimum", -math.inf), value <= node.get("maximum", math.inf)]
     return all(checks)
 
 
@@ -336,6 +356,7 @@ RANDOM = {"outcomes": [0, 1], "probabilities": [[1, 0], [0, 1]]}
 ACCEPTED: list[Any] = [
     GOOD,
     changed(arms={"a": [1, 2], "b": RANDOM}, reward_range=2.5),
+    changed(arms={"a": [1, 2], "b": {"reward": [1, 2], "noise": {"name": "uniform", "low": -1, "high": 1}, "bins": 8}}),
     {"latent": {"kind": "continuous", "support": [0, "inf"]}, "arms": {"a": "exp(-x)", "b": "0"}},
     {
         "latent": {"kind": "continuous", "support": [0, 1], "distribution": {"sample": [0.5], "weights": [1]}},
@@ -369,6 +390,9 @@ def test_the_schema_accepts_what_is_read(data: Any) -> None:
         changed(reward_range=0),
         changed(arms={"a": [1, 2]}),
         changed(arms={"a": [1, 2], "b": {"outcomes": [1]}}),
+        changed(arms={"a": [1, 2], "b": {"reward": [1, 2]}}),
+        changed(arms={"a": [1, 2], "b": {"reward": [1, 2], "noise": {"name": "uniform", "low": 0, "high": 1}, "bins": 1}}),
+        changed(arms={"a": [1, 2], "b": {"reward": [1, 2], "noise": {"low": -1, "high": 1}}}),
         latent(kind="other"),
         latent(values=[]),
         {"latent": {"kind": "continuous", "support": [0]}, "arms": {"a": "x", "b": "0"}},

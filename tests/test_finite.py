@@ -128,18 +128,6 @@ def test_unknown_arm(arm: str) -> None:
         hw.pseudo_reward(ads(), target="banner", observed=arm, reward=2)
 
 
-def test_random_rewards_are_refused_with_a_clear_sentence() -> None:
-    random = {"outcomes": [0, 1], "probabilities": [[0.9, 0.1], [0.5, 0.5]]}
-    p = hw.Problem(latent=hw.Discrete(["a", "b"]), arms={"coin": random, "sure": [1, 0]}, distribution=[0.5, 0.5])
-    for call in (
-        lambda: hw.analyze(p),
-        lambda: hw.pseudo_reward(p, target="sure", observed="coin", reward=1),
-        lambda: hw.pseudo_reward(p, target="coin", observed="sure", reward=1),
-    ):
-        with pytest.raises(hw.ProblemError, match=r"arms\.coin: pseudo-rewards of random rewards are not available yet"):
-            call()
-
-
 def test_bounds_of_a_listed_support_are_attained() -> None:
     bound = pseudo_bounds(ads(), 0, [1, 2])
     assert np.array_equal(bound.upper, bound.lower) and bound.upper.shape == (2, 2)

@@ -45,6 +45,9 @@ def test_every_name_makes_its_policy(name: str) -> None:
         ("c-kl-ucb: form = empirical , reference = well-pulled", "c-kl-ucb (well-pulled, empirical)"),
         ("ts:sd=0.25", "ts (sd=0.25)"),
         ("c-ts:posterior=beta,", "c-ts (beta)"),
+        ("c-ucb:audit=0", "c-ucb"),
+        ("c-ucb:audit=0.25", "c-ucb (audit=0.25)"),
+        ("c-ts:posterior=beta,reference=well-pulled,audit=2", "c-ts (well-pulled, beta, audit=2)"),
     ],
 )
 def test_policies_from_text(text: str, title: str) -> None:
@@ -69,6 +72,12 @@ def test_policies_from_text(text: str, title: str) -> None:
         ("ts:sd=wide", 'sd: got "wide"; expected a number above 0'),
         ("ts:posterior=gamma", 'posterior: got "gamma"; expected "normal" or "beta"'),
         ("kl-ucb:form=gauss", 'form: got "gauss"; expected "bernoulli" or "empirical"'),
+        ("ucb1:audit=1", "audit: not an option of ucb1; expected none, it has no options"),
+        ("c-ucb:sd=1", "sd: not an option of c-ucb; expected reference, audit"),
+        ("c-ucb:audit=-1", "audit: got -1.0; expected a number from 0"),
+        ("c-ucb:audit=inf", "audit: got Infinity; expected a number from 0"),
+        ("c-ucb:audit=nan", "audit: got NaN; expected a number from 0"),
+        ("c-ucb:audit=often", 'audit: got "often"; expected a number from 0'),
         ("ucb1:reference=most-pulled", 'reference: got "most-pulled"; expected one of none for ucb1'),
         ("c-ucb:reference=none", 'reference: got "none"; expected one of most-pulled, well-pulled for c-ucb'),
     ],
@@ -84,11 +93,14 @@ def test_bad_specs() -> None:
         Spec(hw.UCB1(), bad)
     with pytest.raises(ProblemError, match='reference: got "best"'):
         hw.Correlated(hw.UCB1(), ADS, reference=bad)
+    with pytest.raises(ProblemError, match=r"audit: got 0\.5; expected 0, because nothing is excluded without a filter"):
+        Spec(hw.UCB1(), audit=0.5)
 
 
 def test_correlated_is_the_named_policy() -> None:
     assert hw.Correlated(hw.UCB1(), ADS).spec == make_spec("c-ucb")
     assert hw.Correlated(hw.KLUCB(), ADS, reference="well-pulled").spec == make_spec("c-kl-ucb", reference="well-pulled")
+    assert hw.Correlated(hw.UCB1(), ADS, audit=0.5).spec == make_spec("c-ucb", audit=0.5)
     assert hw.Correlated(hw.Thompson("beta"), ADS, seed=3).spec == make_spec("c-ts", posterior="beta")
 
 
@@ -112,13 +124,10 @@ def test_bad_options(options: dict[str, Any], message: str) -> None:
         Policy(make_spec("c-ucb"), ADS, **options)
 
 
-def test_what_cannot_be_decided_yet_is_refused() -> None:
-    random = hw.Problem(
-        latent=hw.Discrete(["x", "y"]),
-        arms={"sure": [0, 1], "maybe": {"outcomes": [0, 1], "probabilities": [[0.9, 0.1], [0.2, 0.8]]}},
-    )
-    with pytest.raises(ProblemError, match=r"arms.maybe: pseudo-rewards of random rewards are not available yet"):
-        hw.make_policy("c-ucb", random)
+def test_what_cannot_be_decided_is_refused() -> None:
+    bad: Any = "ads.toml"
+    with pytest.raises(ProblemError, match=r'problem: got "ads.toml"; expected a Problem'):
+        hw.make_policy("c-ucb", bad)
     with pytest.raises(ProblemError, match='form: got "empirical"; expected "bernoulli", because these arms have infinitely'):
         hw.make_policy("kl-ucb", LINE, form="empirical")
 

@@ -551,7 +551,7 @@ def test_kl_empirical_index_against_convex_optimisation(case: int) -> None:
 def _index_of(rule: int, pulls: int, wins: int, replication: int, mean: float = 0.0) -> float:
     meta = np.zeros(kernel.META, dtype=np.int64)
     meta[[kernel.POLICY, kernel.REPLICATION]] = rule, replication
-    params, counts = np.array([1.0, 1.0, 0.5, 0.0, 1.0]), np.zeros((kernel.COUNTS, 1), dtype=np.int64)
+    params, counts = np.array([1.0, 1.0, 0.5, 0.0, 1.0, 0.0]), np.zeros((kernel.COUNTS, 1), dtype=np.int64)
     counts[kernel.PULLS], counts[kernel.SUCCESSES] = pulls, wins
     sums, table, seen = (np.zeros(shape, dtype=np.int64) for shape in ((1, 1), (1, 1, 2), (0, 0)))
     real = np.concatenate([params, [mean], [pulls**-0.5], [0.0]])

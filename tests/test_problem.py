@@ -407,7 +407,7 @@ def raising(x: Any) -> Any:
         (Continuous([0, math.inf]), CURVES | {"c": "exp(x)"}, "arms.c: the reward at x = "),
         (PLANE, SUMS | {"c": "x1/x2"}, "arms.c: the reward at x1 = -1, x2 = 0 is -inf"),
         (PLANE, SUMS | {"c": [[1], [2], [3]]}, "a table needs a support that can be listed"),
-        (PLANE, SUMS | {"c": {"outcomes": [1], "probabilities": [[1]]}}, "a table needs a support that can be listed"),
+        (PLANE, SUMS | {"c": {"outcomes": [1], "probabilities": [[1]]}}, "arms.c: a random reward needs a support that can be"),
         (GRID, SUMS | {"c": [[1, 2, 3]]}, "arms.c: got [[1, 2, 3]]; expected 2 rows, not 1"),
         (GRID, SUMS | {"c": [[1, 2, 3], [1, 2]]}, "arms.c[1]: got [1, 2]; expected 3 rewards, one per latent value, not 2"),
         (LINE, CURVES | {"c": raising}, "arms.c: the function raised RuntimeError: no such luck"),

@@ -94,16 +94,6 @@ def test_the_empirical_form_needs_finitely_many_rewards() -> None:
         simulate(PAPER["continuous-1"], policies=[make_spec("c-kl-ucb", form="empirical")], horizon=10, replications=1)
 
 
-def test_random_rewards_are_refused() -> None:
-    problem = hw.Problem(
-        latent=hw.Discrete(["x", "y"]),
-        arms={"sure": [0, 1], "maybe": {"outcomes": [0, 1], "probabilities": [[0.9, 0.1], [0.2, 0.8]]}},
-        distribution=[0.5, 0.5],
-    )
-    with pytest.raises(ProblemError, match="not available yet"):
-        simulate(problem, policies=["ucb1"], horizon=10, replications=1)
-
-
 def test_numpy_numbers_are_numbers(tmp_path: Path) -> None:
     options: dict[str, Any] = {"policies": ["c-ucb"]}
     plain = simulate(ADS, horizon=50, replications=3, seed=200, reward_range=2.0, **options)

@@ -12,7 +12,7 @@ from headwater.complaints import Complaints
 from headwater.distributions import Distribution, as_distribution
 from headwater.dominance import Dominance, dominance
 from headwater.problem import Problem
-from headwater.pseudo import Model, model_of, require_deterministic
+from headwater.pseudo import Model, model_of
 
 EDGE = 1e-12
 """Means and pseudo-gaps closer than this part of B are equal: then the best arm is not unique, the other arm competitive."""
@@ -140,7 +140,8 @@ def _advice_without(analysis: Analysis) -> str:
 def analyze(problem: Problem, distribution: Any = None, *, full: bool = False) -> Analysis:
     """Analyse a problem under ``distribution`` (default: the problem's own); without any, say what holds for every one.
 
-    ``full`` computes φ for every observed arm, not only the best: O(K² J) instead of O(K J) on a listed support.
+    ``full`` computes φ for every observed arm, not only the best: O(K² J) instead of O(K J) on a listed support. An observed
+    arm with a random reward takes a linear programme for each other arm. Noise kept in bins moves means by up to ``error``.
 
     >>> import headwater as hw
     >>> ads = hw.Problem(latent=hw.Discrete(["student", "worker", "retiree"]),
@@ -148,7 +149,6 @@ def analyze(problem: Problem, distribution: Any = None, *, full: bool = False) -
     >>> hw.analyze(ads, distribution=[.3, .4, .3]).non_competitive
     ['video']
     """
-    require_deterministic(problem)
     model = model_of(problem)
     law = problem.distribution if distribution is None else read_distribution(problem, distribution)
     reveal = tuple(name for name, yes in zip(problem.names, model.invertible(), strict=True) if yes)

@@ -35,3 +35,7 @@ class RewardError(HeadwaterError):
 
 class SizeError(HeadwaterError):
     """Work that would need listing too many points; the message says how many and what to do instead."""
+
+
+class ModelWarning(UserWarning):
+    """Rewards that no law of X explains: the problem is wrong about an arm."""

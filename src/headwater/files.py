@@ -18,6 +18,7 @@ from headwater.complaints import Complaints, shown
 from headwater.distributions import as_distribution
 from headwater.errors import ProblemError
 from headwater.latent import Continuous, Discrete, Latent, Vector
+from headwater.noise import ALIASES, MAX_BINS, PARAMETERS
 from headwater.problem import Problem, check_outline
 
 MAX_BYTES = 200_000_000
@@ -42,6 +43,22 @@ _RANDOM: dict[str, Any] = {
     "type": "object",
     "properties": {"outcomes": _NUMBERS, "probabilities": _NESTED},
     "required": ["outcomes", "probabilities"],
+    "additionalProperties": False,
+}
+_NOISY: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "reward": {"anyOf": [_NESTED, {"type": "string"}]},
+        "noise": {
+            "type": "object",
+            "properties": {"name": {"enum": sorted([*PARAMETERS, *ALIASES])}, "values": _NUMBERS, "probabilities": _NUMBERS},
+            "required": ["name"],
+            "additionalProperties": {"type": "number"},
+            "examples": [{"name": "uniform", "low": -1, "high": 1}],
+        },
+        "bins": {"type": "integer", "minimum": 2, "maximum": MAX_BINS},
+    },
+    "required": ["reward", "noise"],
     "additionalProperties": False,
 }
 _COMPONENT: dict[str, Any] = {
@@ -91,7 +108,7 @@ class VectorLatent(_Frame):
 LatentFrame = Annotated[DiscreteLatent | ContinuousLatent | VectorLatent, Field(discriminator="kind")]
 _ARMS = {
     "type": "object",
-    "additionalProperties": {"anyOf": [_NESTED, {"type": "string"}, _RANDOM]},
+    "additionalProperties": {"anyOf": [_NESTED, {"type": "string"}, _RANDOM, _NOISY]},
     "minProperties": 2,
 }
 

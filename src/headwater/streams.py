@@ -37,6 +37,7 @@ __all__ = [
     "NORMAL",
     "REWARD",
     "UNIFORM_BITS",
+    "WALK",
     "counter_words",
     "guide_table",
     "join",
@@ -53,6 +54,7 @@ REWARD = 2  # which level a random reward takes, given x_t
 BINARISE = 3  # Thompson sampling, Beta posterior: the coin that makes a reward 0 or 1
 BETA_SUCCESS = 4  # and its two gamma draws
 BETA_FAILURE = 5
+WALK = 6  # Thompson sampling over the law of X: the moves of its chain
 
 UNIFORM_BITS = 53
 LINEAR_ATOMS = 16  # up to here, comparing with every threshold (vectorised) beats a guide table

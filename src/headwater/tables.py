@@ -87,10 +87,10 @@ def _fixed(value: float) -> str:
 
 
 def print_pseudo(problem: Problem, k: int, reward: float, upper: Floats, lower: Floats) -> None:
-    """The most each arm could have paid."""
+    """The most each arm could have paid; where rewards are random, on average given X."""
     table = Table(title=Text(f"When {problem.names[k]} pays {reward:g}, at most"), title_justify="left")
     table.add_column("arm")
-    table.add_column("would have paid", justify="right")
+    table.add_column("would have paid" if problem.deterministic else "would have paid on average", justify="right")
     for name, value in zip(problem.names, upper.tolist(), strict=True):
         table.add_row(Text(name), f"{value:.10g}")
     console = _console()

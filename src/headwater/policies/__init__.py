@@ -30,6 +30,8 @@ __all__ = [
 def make_policy(name: str, problem: Problem, *, reward_range: float | None = None, seed: int = 0, **options: Any) -> Policy:
     """A live policy by name: ucb1, c-ucb, kl-ucb, c-kl-ucb, ts or c-ts, with the options of its rule.
 
+    A policy with a filter (c-…) also takes ``reference`` and ``audit``; see ``Spec``.
+
     >>> import headwater as hw
     >>> ads = hw.Problem(latent=hw.Discrete(["student", "worker"]), arms={"banner": [1, 2], "video": [1.5, 0]})
     >>> hw.make_policy("ts", ads, posterior="beta", seed=7)

@@ -9,14 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from headwater.arrays import Floats, Ints
-from headwater.policies.kernel import PULLS, TOTAL
-from headwater.policies.rules import Spec
+from headwater.arrays import Ints
+from headwater.policies import evidence, joint
+from headwater.policies.evidence import Learner
+from headwater.policies.inference import LatentLaw
+from headwater.policies.kernel import PENDING, PULLS, SHIFT, TOTAL, Views
+from headwater.policies.rules import JointUCB, LatentThompson, Spec
 
 
 @dataclass(frozen=True)
 class ArmLine:
-    """One arm. ``pseudo_reward`` is its empirical pseudo-reward from the arm in ``measured_by``; ``index`` what ranks it."""
+    """One arm. ``pseudo_reward`` is its empirical pseudo-reward from the arm in ``measured_by``; ``index`` what ranks it.
+
+    An arm that is excluded and chosen all the same is audited. Where a policy learns the law of X, ``pseudo_reward`` is the
+    arm's mean under the likeliest one, and ``excluded_by`` the arm that is best under it.
+    """
 
     name: str
     pulls: int
@@ -31,47 +38,71 @@ class ArmLine:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Every arm's line, and the arm that would be chosen. ``str()`` is for people, ``to_dict()`` for machines."""
+    """Every arm's line, and the arm that would be chosen. ``str()`` is for people, ``to_dict()`` for machines.
+
+    ``doubted`` are the arms whose rewards contradict the model; ``latent`` is what a policy that learns it knows of the law
+    of X.
+    """
 
     policy: str
     rounds: int
     chosen: str
     arms: tuple[ArmLine, ...]
+    doubted: tuple[str, ...] = ()
+    latent: LatentLaw | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        return {"policy": self.policy, "rounds": self.rounds, "chosen": self.chosen, "arms": [asdict(a) for a in self.arms]}
+        return {
+            "policy": self.policy,
+            "rounds": self.rounds,
+            "chosen": self.chosen,
+            "arms": [asdict(a) for a in self.arms],
+            "doubted": list(self.doubted),
+            "latent": None if self.latent is None else self.latent.to_dict(),
+        }
 
     def __str__(self) -> str:
         head = f"{self.policy} after {self.rounds} rewards would pull {self.chosen}."
-        return "\n".join([head, *(f"  {line.name}: {line.sentence}" for line in self.arms)])
+        lines = [head, *(f"  {line.name}: {line.sentence}" for line in self.arms)]
+        return "\n".join(lines if self.latent is None else [*lines, str(self.latent)])
 
 
 def explain(
-    spec: Spec, names: Sequence[str], counts: Ints, sums: Ints, unit: float, index: Floats, chosen: int, rounds: int
+    spec: Spec, names: Sequence[str], counts: Ints, sums: Ints, unit: float, views: Views, chosen: int, rounds: int
 ) -> Explanation:
-    """Explain a decision from the state it was made from; ``index`` is -inf for excluded arms. O(K²) at worst."""
-    n, total = counts[PULLS], counts[TOTAL]
+    """Explain a decision from the state it was made from; ``views.ranks`` is -inf for excluded arms. O(K²) at worst.
+
+    An arm is judged by the mean of its likeliest law: what it paid on average, unless no law of X explains its rewards.
+    """
+    n, fitted, index = counts[PULLS], counts[TOTAL] + counts[SHIFT], views.ranks
     references = _references(spec, n, rounds)
-    means = np.array([t * unit / p if p else math.inf for t, p in zip(total.tolist(), n.tolist(), strict=True)])
+    paid, means = (
+        np.array([t * unit / p if p else math.inf for t, p in zip(row.tolist(), n.tolist(), strict=True)])
+        for row in (counts[TOTAL], fitted)
+    )
     best = max(references, key=lambda k: (means[k], -k), default=None)
     lines = []
     for ell, name in enumerate(names):
-        phi = {k: (total[k] - sums[k, ell]) * unit / n[k] for k in references if k != ell and n[k]}
+        phi = {k: (fitted[k] - sums[k, ell]) * unit / n[k] for k in references if k != ell and n[k]}
         by = min(phi, key=lambda k: phi[k], default=None)
         excluded = by is not None and bool(np.isneginf(index[ell]))
+        if not excluded or by is None or best is None:
+            sentence = _sentence(ell == chosen, int(n[ell]), float(paid[ell]), float(index[ell]))
+        else:
+            judged = (names[best], float(means[best]), bool(counts[SHIFT, best]))
+            sentence = _exclusion(names[by], int(n[by]), float(phi[by]), *judged)
+            sentence = _audit(int(n[ell] + views.counts[PENDING, ell]), sentence) if ell == chosen else sentence
         lines.append(
             ArmLine(
                 name=name,
                 pulls=int(n[ell]),
-                mean=float(means[ell]) if n[ell] else None,
+                mean=float(paid[ell]) if n[ell] else None,
                 index=float(index[ell]) if math.isfinite(index[ell]) else None,
                 pseudo_reward=None if by is None else float(phi[by]),
                 measured_by=None if by is None else names[by],
                 excluded_by=names[by] if excluded and by is not None else None,
                 chosen=ell == chosen,
-                sentence=_sentence(ell == chosen, int(n[ell]), float(means[ell]), float(index[ell]), excluded)
-                if not excluded or by is None or best is None
-                else _exclusion(names[by], int(n[by]), float(phi[by]), names[best], float(means[best])),
+                sentence=sentence,
             )
         )
     return Explanation(spec.title, rounds, names[chosen], tuple(lines))
@@ -85,18 +116,64 @@ def _references(spec: Spec, n: Ints, rounds: int) -> list[int]:
     return np.flatnonzero(n * len(n) >= rounds).tolist()
 
 
-def _exclusion(by: str, pulls: int, phi: float, best: str, mean: float) -> str:
+def _exclusion(by: str, pulls: int, phi: float, best: str, mean: float, shifted: bool) -> str:
     times = "the one pull" if pulls == 1 else f"the {pulls:,} pulls"
+    which = "the likeliest mean" if shifted else "the mean"
     return (
-        f"excluded: in {times} of {by} it could not have averaged more than {phi:.4g}, which is less than the mean "
+        f"excluded: in {times} of {by} it could not have averaged more than {phi:.4g}, which is less than {which} "
         f"{mean:.4g} of {best}."
     )
 
 
-def _sentence(chosen: bool, pulls: int, mean: float, index: float, excluded: bool) -> str:
+def _audit(pulls: int, exclusion: str) -> str:
+    own = "it was never pulled" if pulls == 0 else f"its own {pulls:,} pull{'s' if pulls > 1 else ''} cannot rule it out yet"
+    return f"chosen next as an audit, because {own}; otherwise {exclusion}"
+
+
+def _sentence(chosen: bool, pulls: int, mean: float, index: float) -> str:
     lead = "chosen next: " if chosen else "in the running: "
     if pulls == 0 and math.isinf(index):
         return lead + "never pulled, so nothing speaks against it."
     if pulls == 0:
         return lead + f"its first reward is still pending; until then its index is {index:.4g}."
     return lead + f"mean {mean:.4g} over {pulls:,} pull{'s' if pulls > 1 else ''}, index {index:.4g}."
+
+
+def explain_learner(
+    spec: Spec, names: Sequence[str], views: Views, learner: Learner, chosen: int, rounds: int, latent: LatentLaw | None
+) -> Explanation:
+    """Explain a decision of a policy that learns the law of X, from the state it was made from. O(K)."""
+    n, mind = views.counts[PULLS], learner.mind
+    likely = learner.knobs[evidence.ZERO] + learner.knobs[evidence.WIDTH] * (
+        learner.lens.g @ joint.likeliest(learner.lens, mind)
+    )
+    best = int(np.argmax(np.where(mind.doubted > 0, -np.inf, likely))) if n.any() else chosen
+    lines = []
+    for k, name in enumerate(names):
+        mean = float(views.mean[k]) if n[k] else None
+        bounded = isinstance(spec.rule, JointUCB) and not mind.doubted[k] and n.any()
+        excluded = bounded and k != best and float(views.ranks[k]) < likely[best]
+        sentence = _learned(spec, k == chosen, int(n[k]), mean, float(views.ranks[k]), float(likely[k]), bool(mind.doubted[k]))
+        if excluded:
+            sentence = (
+                f"ruled out: under no law of X that the rewards allow does it average more than {views.ranks[k]:.4g}, "
+                f"which is less than the {likely[best]:.4g} of {names[best]} under the likeliest."
+            )
+            sentence = _audit(int(n[k]), sentence) if k == chosen else sentence
+        by = names[best] if excluded else None
+        index = float(views.ranks[k])
+        lines.append(ArmLine(name, int(n[k]), mean, index, float(likely[k]), None, by, k == chosen, sentence))
+    doubted = tuple(names[k] for k in np.flatnonzero(mind.doubted).tolist())
+    return Explanation(spec.title, rounds, names[chosen], tuple(lines), doubted, latent)
+
+
+def _learned(spec: Spec, chosen: bool, pulls: int, mean: float | None, index: float, likely: float, doubted: bool) -> str:
+    lead = "chosen next: " if chosen else "in the running: "
+    own = "never pulled" if mean is None else f"mean {mean:.4g} over {pulls:,} pull{'s' if pulls > 1 else ''}"
+    if doubted:
+        return f"{lead}its rewards contradict the model, so only they count: {own}."
+    if isinstance(spec.rule, JointUCB):
+        return f"{lead}{own}; {likely:.4g} under the likeliest law of X, at most {index:.4g} under any that the rewards allow."
+    if isinstance(spec.rule, LatentThompson):
+        return f"{lead}{own}; {likely:.4g} under the likeliest law of X, {index:.4g} under the law drawn."
+    return f"{lead}{own}; {likely:.4g} under the likeliest law of X."

@@ -4,8 +4,9 @@ The state of one learner is a handful of arrays (separate ones, because LLVM vec
 it knows their distance):
 
 ``meta``    (META,) int64    codes, the round, the most-pulled arm, the key and number of the random stream
-``params``  (PARAMS,) float64  the unit of rewards, B, the posterior's sd, the interval of rewards
-``counts``  (COUNTS, K) int64  pulls, total reward in units, successes, pulls whose reward is still to come
+``params``  (PARAMS,) float64  the unit of rewards, B, the posterior's sd, the interval of rewards, the audit's budget
+``counts``  (COUNTS, K) int64  pulls, total reward in units, successes, pulls whose reward is still to come, and by how
+                             much the total that the filter goes by differs (only for random rewards: see ``refresh``)
 ``sums``    (K, K) int64     ``sums[k, ell]``: over the pulls of k, the sum of k's reward less ell's pseudo-reward
 ``mean``, ``root``, ``index``  (K,) float64  derived from the counts: the mean, 1/sqrt(pulls), and the last index
 ``seen``    (K, M) int64     how often arm k paid its m-th level; empty where nobody asks
@@ -13,6 +14,9 @@ it knows their distance):
 and a table (K, M, K + 1) int64: ``table[k, m, ell]`` is the excess value[k, m] - s[ell, k, m] in units,
 ``table[k, m, K]`` the reward value[k, m] in units. Integers, so that a tie stays a tie: arm ell is excluded by
 the most-pulled arm k when ``sums[k, ell] > 0``, that is when k's mean strictly exceeds ell's empirical pseudo-reward.
+
+For an arm of random rewards the excesses are 0, and its row of ``sums`` is computed from ``seen`` when it is needed: see
+``refresh``. Two more arrays describe such arms (see POINTS and ZERO), one more is room to work in; ``step_noisy`` takes them.
 
 Dispatch is on integer codes: function arguments would defeat numba's cache on disk.
 """
@@ -29,16 +33,22 @@ from headwater import streams
 from headwater.arrays import Floats, Ints
 from headwater.policies import indices
 from headwater.policies.compile import compiled, inlined
+from headwater.policies.simplex import imply
 
 __all__ = [
+    "AUDIT",
     "BETA",
     "BETA_ATTEMPTS",
     "BOTH",
     "CHOSEN",
     "COUNTS",
     "FILTERS",
+    "FITTED",
+    "GRAVES_LAI",
+    "JOINT",
     "KL_EMPIRICAL",
     "KL_UCB",
+    "LATENT_TS",
     "LOW",
     "META",
     "MOST_PULLED",
@@ -60,6 +70,7 @@ __all__ = [
     "SEED_HIGH",
     "SEED_LOW",
     "SELECT",
+    "SHIFT",
     "SPAN",
     "SUCCESSES",
     "TOTAL",
@@ -68,9 +79,13 @@ __all__ = [
     "WELL_PULLED",
     "Views",
     "advance",
+    "audited",
     "derive",
+    "reach",
+    "refresh",
     "reset",
     "step",
+    "step_noisy",
     "uniforms",
     "unpack",
 ]
@@ -78,8 +93,17 @@ __all__ = [
 AnyInts = NDArray[Any]  # int64; the engine takes int32 when the horizon allows
 
 # Codes of the index rules and of the filters. They are stored in states: never renumber them.
-UCB1, KL_UCB, NORMAL, BETA, KL_EMPIRICAL = range(5)
-RULES = {"ucb1": UCB1, "kl-ucb": KL_UCB, "ts": NORMAL, "ts-beta": BETA, "kl-ucb-empirical": KL_EMPIRICAL}
+UCB1, KL_UCB, NORMAL, BETA, KL_EMPIRICAL, JOINT, LATENT_TS, GRAVES_LAI = range(8)
+RULES = {
+    "ucb1": UCB1,
+    "kl-ucb": KL_UCB,
+    "ts": NORMAL,
+    "ts-beta": BETA,
+    "kl-ucb-empirical": KL_EMPIRICAL,
+    "joint-ucb": JOINT,
+    "latent-ts": LATENT_TS,
+    "graves-lai": GRAVES_LAI,
+}
 NO_FILTER, MOST_PULLED, WELL_PULLED = range(3)
 FILTERS = {"none": NO_FILTER, "most-pulled": MOST_PULLED, "well-pulled": WELL_PULLED}
 
@@ -88,9 +112,15 @@ SELECT, OBSERVE, PLAY, BOTH = range(4)  # modes of advance(); BOTH is step()'s: 
 # meta: the rule, the filter, how many rewards were observed, the most-pulled arm, the stream, the arm chosen last.
 POLICY, REFERENCE, ROUND, REFERENCE_ARM, SEED_LOW, SEED_HIGH, REPLICATION, CHOSEN, META = range(9)
 # params
-UNIT, SCALE, SD, LOW, SPAN, PARAMS = range(6)
+UNIT, SCALE, SD, LOW, SPAN, AUDIT, PARAMS = range(7)
 # rows of counts
-PULLS, TOTAL, SUCCESSES, PENDING, COUNTS = range(5)
+PULLS, TOTAL, SUCCESSES, PENDING, SHIFT, COUNTS = range(6)
+# fits, for arms of random rewards: how many points, the length of a basis; then for each arm how many rewards (0: not random),
+# where its channel starts, at how many pulls its row of sums was computed; then the bases (K, K, length)
+POINTS, ROWS, HEAD = range(3)
+LEVELS, START, FITTED, FIELDS = range(4)
+# channel: in units the zero and the scale of the means g, and what is added to every bound; then g (K, J), the channels (M, J)
+ZERO, WIDTH, SLACK, FACTS = range(4)
 
 BETA_ATTEMPTS = 256  # a gamma draw is rejected with probability < 0.05, so this bound is never met
 
@@ -167,7 +197,7 @@ def _filter_well_pulled(counts: Ints, sums: Ints, index: Floats) -> None:
     best mean among them (ties to the lowest number), ell stays if ell = b or its smallest empirical pseudo-reward over
     the others of them reaches b's mean: it is excluded if (total[k] - sums[k, ell]) / n[k] < total[b] / n[b]. An arm's own
     mean never excludes it: weighing means is the index's business, and unrelated arms must all stay. Equal fractions of
-    whole numbers round to the same float, so a tie stays a tie.
+    whole numbers round to the same float, so a tie stays a tie. Totals are those of the likeliest law (SHIFT).
     """
     arms = index.size
     index[:] = 0.0
@@ -179,13 +209,15 @@ def _filter_well_pulled(counts: Ints, sums: Ints, index: Floats) -> None:
     best, most = -1, -np.inf
     for k in range(arms):
         n = counts[PULLS, k]
-        if n * arms >= observed and (best < 0 or counts[TOTAL, k] / n > most):
-            best, most = k, counts[TOTAL, k] / n
+        if n * arms >= observed:
+            x = (counts[TOTAL, k] + counts[SHIFT, k]) / n
+            if best < 0 or x > most:
+                best, most = k, x
     for k in range(arms):
         n = counts[PULLS, k]
         if n * arms >= observed:
             for ell in range(arms):
-                if ell != k and (counts[TOTAL, k] - sums[k, ell]) / n < most:
+                if ell != k and (counts[TOTAL, k] + counts[SHIFT, k] - sums[k, ell]) / n < most:
                     index[ell] = -np.inf
     index[best] = 0.0
 
@@ -321,6 +353,38 @@ def _rank_general(
 
 
 @compiled
+def reach(k: int, top: float, log_t: float, audit: float, low: float, span: float, counts: Ints, mean: Floats) -> float:
+    """Arm k's KL-UCB index at the reduced budget audit · log t where it reaches ``top``, else -inf. Never pulled: +inf from
+    round 1/audit on."""
+    n = float(counts[PULLS, k] + counts[PENDING, k])
+    if n == 0.0:
+        return np.inf if log_t >= -math.log(audit) else -np.inf
+    if not _kl_reaches(mean[k], n, top, audit * log_t, low, span):
+        return -np.inf
+    x = _kl_ucb(mean[k], n, audit * log_t, low, span)
+    return x if x >= top else -np.inf
+
+
+@compiled
+def audited(
+    chosen: int, top: float, log_t: float, audit: float, low: float, span: float, counts: Ints, mean: Floats, index: Floats
+) -> int:
+    """The arm to pull: ``chosen``, or instead an excluded arm (index -inf) that its own rewards do not rule out yet.
+
+    That is one that can ``reach`` ``top``, the mean of the most-pulled arm; the largest of them, the lowest number among
+    equals. While that arm has no mean, nothing is audited. So where the model is right, an excluded arm costs about
+    audit · log t / kl pulls. O(K).
+    """
+    arm, best = chosen, -np.inf
+    for k in range(index.size):
+        if index[k] == -np.inf and top < np.inf:
+            x = reach(k, top, log_t, audit, low, span, counts, mean)
+            if x > best:
+                arm, best = k, x
+    return arm
+
+
+@compiled
 def advance(
     mode: int,
     arm: int,
@@ -370,6 +434,8 @@ def advance(
             arm = arms
             for k in range(arms):
                 arm = min(arm, k if _ordered(index[k]) == largest else arms)
+            if params[AUDIT] > 0.0:
+                arm = audited(arm, mean[reference], log_t, params[AUDIT], params[LOW], params[SPAN], counts, mean, index)
             meta[CHOSEN] = arm
         if mode == PLAY:
             m = level[arm, atoms[i]]
@@ -420,6 +486,69 @@ def step(mode: int, arm: int, m: int, whole: Ints, real: Floats, sums: Ints, see
         advance(OBSERVE, arm, m, meta, params, counts, sums, mean, root, index, seen, table, counts, meta, meta)
         mode = SELECT
     return advance(mode, arm, m, meta, params, counts, sums, mean, root, index, seen, table, counts, meta, meta)
+
+
+@compiled
+def _fit(k: int, counts: Ints, sums: Ints, seen: Ints, channel: Floats, fits: Ints, work: Floats) -> None:
+    """Arm k's row of sums anew from how often it paid each reward: whole numbers of units, never above the truth."""
+    arms, points, rows = sums.shape[0], fits[POINTS], fits[ROWS]
+    head = HEAD + FIELDS * k
+    levels, start = fits[head + LEVELS], fits[head + START]
+    bases = fits[HEAD + FIELDS * arms :].reshape((arms, arms, rows))
+    g = channel[FACTS : FACTS + arms * points].reshape((arms, points))
+    a = channel[start : start + levels * points].reshape((levels, points))
+    bound = work[:arms]
+    n, total = float(counts[PULLS, k]), float(counts[TOTAL, k])
+    counts[SHIFT, k] = 0
+    if not imply(k, a, g, seen[k, :levels], bases[k], bound, work[arms:]):
+        mean = channel[ZERO] + channel[WIDTH] * bound[k] - channel[SLACK]
+        counts[SHIFT, k] = math.floor(n * mean - total)
+        total += float(counts[SHIFT, k])
+    for ell in range(arms):
+        phi = channel[ZERO] + channel[WIDTH] * bound[ell] + channel[SLACK]
+        sums[k, ell] = 0 if ell == k else math.floor(total - n * phi)
+    fits[head + FITTED] = counts[PULLS, k]
+
+
+@compiled
+def refresh(meta: Ints, counts: Ints, sums: Ints, seen: Ints, channel: Floats, fits: Ints, work: Floats) -> None:
+    """The rows of sums that the next decision reads, where arms of random rewards were pulled since they were computed.
+
+    For such an arm k, ``sums[k, ell]`` is n[k] times the mean of its likeliest law less the most that arm ell may pay on
+    average under that law; where no law of X explains the rewards exactly, ``counts[SHIFT, k]`` is the likeliest law's total
+    less the one that was paid. O(K M³ + K M J) for each such row, mostly.
+    """
+    arms, observed = sums.shape[0], 0
+    for k in range(arms):
+        observed += counts[PULLS, k]
+    for k in range(arms):
+        n, head = counts[PULLS, k], HEAD + FIELDS * k
+        read = k == meta[REFERENCE_ARM] if meta[REFERENCE] == MOST_PULLED else n * arms >= observed
+        if meta[REFERENCE] != NO_FILTER and read and n > 0 and fits[head + LEVELS] > 0 and fits[head + FITTED] != n:
+            _fit(k, counts, sums, seen, channel, fits, work)
+
+
+@compiled
+def step_noisy(
+    mode: int,
+    arm: int,
+    m: int,
+    whole: Ints,
+    real: Floats,
+    sums: Ints,
+    seen: Ints,
+    table: Ints,
+    channel: Floats,
+    fits: Ints,
+    work: Floats,
+) -> int:
+    """As ``step``, where some arm's rewards are random."""
+    if mode != SELECT:
+        step(OBSERVE, arm, m, whole, real, sums, seen, table)
+    if mode == OBSERVE:
+        return arm
+    refresh(whole[:META], whole[META:].reshape((COUNTS, sums.shape[0])), sums, seen, channel, fits, work)
+    return step(SELECT, arm, m, whole, real, sums, seen, table)
 
 
 class Views(NamedTuple):

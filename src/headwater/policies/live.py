@@ -8,32 +8,34 @@ continues bit for bit, and two replicas merge by adding.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from headwater.arrays import Floats, Ints
 from headwater.complaints import is_number, shown
-from headwater.errors import ProblemError, RewardError
-from headwater.policies import kernel
-from headwater.policies.explanation import Explanation, explain
+from headwater.errors import ModelWarning, ProblemError, RewardError
+from headwater.latent import Continuous
+from headwater.policies import evidence, joint, kernel
+from headwater.policies.evidence import Learner, evidence_of, learner_for
+from headwater.policies.explanation import Explanation, explain, explain_learner
 from headwater.policies.indices import kl_ucb_index
+from headwater.policies.inference import LatentLaw, latent_law
 from headwater.policies.rules import Reference, Rule, Spec, check_positive
+from headwater.policies.states import stored_learner
 from headwater.policies.table import LevelTable, bounds, has_levels, table_of, units_of
 from headwater.problem import Problem
-from headwater.pseudo import TOLERANCE, model_of, require_deterministic
+from headwater.pseudo import TOLERANCE, model_of
+from headwater.pseudo.finite import FiniteModel
 from headwater.streams import seed_words
 
 FORMAT, VERSION = "headwater-policy", 1
-_step, _SELECT, _OBSERVE, _BOTH = (
-    kernel.step,
-    kernel.SELECT,
-    kernel.OBSERVE,
-    kernel.BOTH,
-)  # a look-up less, a million times a second
+_SELECT, _OBSERVE, _BOTH = kernel.SELECT, kernel.OBSERVE, kernel.BOTH  # a look-up less, a million times a second
 
 _FAR = 1e308
+SHOWN = 40
+"""Values of X up to which an explanation says what is known of its law."""
 
 
 class Policy:
@@ -63,19 +65,23 @@ class Policy:
         seed: int = 0,
         replication: int = 0,
     ) -> None:
-        require_deterministic(problem)
+        if not isinstance(problem, Problem):
+            raise ProblemError(f"problem: got {shown(problem)}; expected a Problem")
         self.spec, self.problem, self.tolerance = spec, problem, tolerance
         self.model = model_of(problem)
         self.names = problem.names
-        self.units = units_of(self.model)
         check_positive("reward_range", reward_range)
         if not is_number(tolerance) or not 0 <= tolerance < 1:
             raise ProblemError(f"tolerance: got {shown(tolerance)}; expected a number from 0 to below 1")
         self.scale = self.model.reward_range if reward_range is None else float(reward_range)
         self.table: LevelTable | None = table_of(problem) if has_levels(self.model) else None
+        self.units = units_of(self.model) if self.table is None else self.table.units
         if self.table is None and kernel.RULES[spec.rule.code] == kernel.KL_EMPIRICAL:
             raise ProblemError('form: got "empirical"; expected "bernoulli", because these arms have infinitely many rewards')
+        self.evidence = evidence_of(problem) if spec.learns else None
         count, most = len(self.names), 1 if self.table is None else self.table.cells.shape[1]
+        if self.evidence is not None and self.evidence.cells is not None:
+            most = int(self.evidence.cells.bins.max())
         low, span = bounds(self.model)
         self.whole = np.zeros(kernel.META + kernel.COUNTS * count, dtype=np.int64)
         self.real = np.zeros(kernel.PARAMS + 3 * count)
@@ -84,7 +90,7 @@ class Policy:
         self.meta[kernel.REFERENCE] = kernel.FILTERS[spec.reference]
         self.meta[kernel.SEED_LOW], self.meta[kernel.SEED_HIGH] = seed_words(seed)
         self.meta[kernel.REPLICATION] = replication
-        self.params[:] = self.units.unit, self.scale, spec.sd(self.scale), low, span
+        self.params[:] = self.units.unit, self.scale, spec.sd(self.scale), low, span, spec.audit
         self.mean[:] = math.inf
         self.sums = np.zeros((count, count), dtype=np.int64)
         self.seen = np.zeros((count, most), dtype=np.int64)
@@ -95,7 +101,19 @@ class Policy:
         self._numbers = {name: k for k, name in enumerate(self.names)}
         levels = [] if self.table is None else self.table.levels
         self._levels = {name: {float(v): m for m, v in enumerate(row)} for name, row in zip(self.names, levels, strict=False)}
-        self._state = (self.whole, self.real, self.sums, self.seen, self.cells)
+        self._step: Callable[..., int] = kernel.step
+        self._extra: tuple[Any, ...] = ()
+        channelled = None if self.table is None or spec.reference == "none" else self.table.channelled
+        if channelled is not None:
+            self._step = kernel.step_noisy
+            self._extra = (channelled.channel, channelled.fits.copy(), np.zeros(channelled.room))
+        self.learner: Learner | None = None
+        if self.evidence is not None:
+            bins = self.evidence.bins(levels) if levels else np.zeros((count, 1), dtype=np.int64)
+            self.learner = learner_for(spec, self.evidence, bins)
+            self._step, self._extra = evidence.step, (self.learner,)
+        self._state = (self.whole, self.real, self.sums, self.seen, self.cells, *self._extra)
+        self._warned: set[str] = set()
 
     def __repr__(self) -> str:
         return f"<Policy {self.spec.title} on {self.problem.name or 'a problem'}: {self.rounds} rewards>"
@@ -112,14 +130,16 @@ class Policy:
     def select(self) -> str:
         """The arm to pull next; it counts as pending until its reward comes (or ``cancel``). O(K)."""
         if self.waiting:
-            arm = _step(_SELECT, 0, 0, *self._with_pending())
+            arm = self._step(_SELECT, 0, 0, *self._with_pending())
         elif self._next >= 0:
             arm = self._next
         else:
-            arm = _step(_SELECT, 0, 0, *self._state)
+            arm = self._step(_SELECT, 0, 0, *self._state)
         self._next, self._asked = -1, True
         self.pending[arm] += 1
         self.waiting += 1
+        if self.learner is not None:
+            self._warn()
         return self.names[arm]
 
     def update(self, arm: str | int | Sequence[str | int], reward: float | Sequence[float]) -> None:
@@ -134,9 +154,9 @@ class Policy:
                     self.waiting -= 1
                 if self._asked and not self.waiting:
                     # Whoever asks and tells in turn will ask again: decide now, in the same call, and remember it.
-                    self._next, self._asked = _step(_BOTH, k, m, *self._state), False
+                    self._next, self._asked = self._step(_BOTH, k, m, *self._state), False
                 else:
-                    _step(_OBSERVE, k, m, *self._state)
+                    self._step(_OBSERVE, k, m, *self._state)
                     self._next = -1
                 return
         if isinstance(arm, (str, int, np.integer)) or not isinstance(arm, Iterable):
@@ -165,14 +185,37 @@ class Policy:
         """The arms still in the running, by what is known now."""
         return [line.name for line in self.explain().arms if line.excluded_by is None]
 
+    @property
+    def doubted(self) -> list[str]:
+        """The arms whose rewards contradict the model: they are judged by their own rewards alone."""
+        return [] if self.learner is None else [self.names[k] for k in np.flatnonzero(self.learner.mind.doubted)]
+
+    def latent(self, confidence: float = 0.95) -> LatentLaw:
+        """What the rewards say about the law of X: likeliest probabilities, intervals, and what no pulled arm tells apart."""
+        if not is_number(confidence) or not 0 < confidence < 1:
+            raise ProblemError(f"confidence: got {shown(confidence)}; expected a number between 0 and 1")
+        if self.table is None or not isinstance(self.model, FiniteModel):
+            kind = self.problem.latent.kind
+            raise ProblemError(f"latent: got {kind} X that is not listed; expected a list of values, each with a probability")
+        known, latent = evidence_of(self.problem), self.problem.latent
+        assert not isinstance(latent, Continuous)
+        labels = [latent.label(j) for j in range(latent.size)]
+        doubted = np.zeros(len(self.names), dtype=np.int64) if self.learner is None else self.learner.mind.doubted
+        return latent_law(known, self.seen, labels, doubted, confidence)
+
     def explain(self) -> Explanation:
         """For every arm its mean, index and pseudo-reward, whether and by which arm it is excluded, in words."""
-        state = self._with_pending()
-        chosen = kernel.step(kernel.SELECT, 0, 0, *state)
+        state = self._with_pending(apart=True)
+        if self.learner is not None:
+            state[-1].mind.whole[joint.EAGER] = 1.0  # every index, also those that need not be known to decide
+        chosen = self._step(kernel.SELECT, 0, 0, *state)
         views = kernel.unpack(state[0], state[1], len(self.names))
+        if self.learner is not None:
+            law = self.latent() if isinstance(self.model, FiniteModel) and self.model.g.shape[1] <= SHOWN else None
+            return explain_learner(self.spec, self.names, views, state[-1], chosen, self.rounds, law)
         if self.meta[kernel.POLICY] == kernel.KL_UCB:
             self._complete(views)
-        return explain(self.spec, self.names, self.counts, self.sums, self.units.unit, views.ranks, chosen, self.rounds)
+        return explain(self.spec, self.names, self.counts, self.sums, self.units.unit, views, chosen, self.rounds)
 
     def state(self) -> dict[str, Any]:
         """Everything needed to go on, as JSON-ready data."""
@@ -191,6 +234,8 @@ class Policy:
                     for k, name in enumerate(self.names)
                 }
             }
+        if self.learner is not None:
+            learned |= stored_learner(self.learner, self.names, self.seen if self.table is None else None)
         return {
             "format": FORMAT,
             "version": VERSION,
@@ -222,15 +267,20 @@ class Policy:
         if self.table is not None:
             return int(np.argmin(abs(self.table.levels[k] - value[0])))
         row = np.zeros(len(self.names) + 1, dtype=np.int64)
-        row[:-1] = self.units.excesses(value, self.model.pseudo(k, value))[:, 0]
+        if self.spec.reference != "none":
+            row[:-1] = self.units.excesses(value, self.model.pseudo(k, value))[:, 0]
         row[k], row[-1] = 0, self.units.rewards(value)[0]
+        if self.evidence is not None:
+            row[0] = self.evidence.bin(k, value)[0]  # in a place that only a filter would read
         return row
 
     def _observe(self, k: int, level: Any) -> None:
         if self.table is None:
             self.cells[k, 0] = level
+            if self.learner is not None:
+                self.learner.bins[k, 0] = level[0]
             level = 0
-        _step(_OBSERVE, k, level, *self._state)
+        self._step(_OBSERVE, k, level, *self._state)
         self._next = -1
         if self.pending[k]:
             self._settle(k)
@@ -246,9 +296,28 @@ class Policy:
         for k in np.flatnonzero(~np.isneginf(views.ranks)):
             views.ranks[k] = kl_ucb_index(views.mean[k], n[k], log_t, low, span)
 
-    def _with_pending(self) -> tuple[Ints, Floats, Ints, Ints, Ints]:
+    def _warn(self) -> None:
+        """Say once for each arm that its rewards contradict the model."""
+        for name in self.doubted:
+            if name not in self._warned:
+                self._warned.add(name)
+                warnings.warn(
+                    f"the rewards of {name} contradict the model, whatever the law of X; it is now judged by them alone",
+                    ModelWarning,
+                    stacklevel=3,
+                )
+
+    def _with_pending(self, *, apart: bool = False) -> tuple[Any, ...]:
         """A copy of the state, as if pending pulls had already paid the mean (never paid: the middle of the rewards), so that
-        other arms get a turn. Pulls and sums stay what was paid: an exclusion never rests on a reward that has not come."""
+        other arms get a turn. Pulls and sums stay what was paid: an exclusion never rests on a reward that has not come.
+
+        ``apart``: a look that leaves no trace in what a randomised policy draws next."""
+        extra = self._extra
+        if self.learner is not None:
+            evidence.check(self.learner)
+            extra = (evidence.expecting(self.learner, np.array(self.pending), apart=apart),)
+        elif self._extra:  # before the copy, which would otherwise be all that learns of it
+            kernel.refresh(self.meta, self.counts, self.sums, self.seen, *self._extra)
         whole, real = self.whole.copy(), self.real.copy()
         meta, counts, params, mean, root, _ = kernel.unpack(whole, real, len(self.names))
         meta[kernel.ROUND] += self.waiting
@@ -259,14 +328,17 @@ class Policy:
         mean[np.isinf(mean) & (pending > 0)] = params[kernel.LOW] + 0.5 * params[kernel.SPAN]
         n = paid + pending
         root[:] = np.where(n > 0, 1.0 / np.sqrt(np.maximum(n, 1)), 0.0)
-        return whole, real, self.sums, self.seen, self.cells
+        return whole, real, self.sums, self.seen, self.cells, *extra
 
 
 class Correlated(Policy):
     """The paper's filter over an index rule: ``Correlated(UCB1(), problem)`` is C-UCB.
 
-    ``reference``: the most-pulled arm (the paper), or all "well-pulled" arms, those with at least t/K pulls.
+    ``reference``: the most-pulled arm (the paper), or all "well-pulled" arms, those with at least t/K pulls. ``audit``: as in
+    ``Spec``, 0 for the paper.
     """
 
-    def __init__(self, rule: Rule, problem: Problem, *, reference: Reference = "most-pulled", **options: Any) -> None:
-        super().__init__(Spec(rule, reference), problem, **options)
+    def __init__(
+        self, rule: Rule, problem: Problem, *, reference: Reference = "most-pulled", audit: float = 0.0, **options: Any
+    ) -> None:
+        super().__init__(Spec(rule, reference, audit), problem, **options)

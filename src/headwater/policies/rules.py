@@ -71,19 +71,97 @@ class Thompson:
         return "ts" if self.posterior == "normal" else "ts-beta"
 
 
-Rule = UCB1 | KLUCB | Thompson
+GUARD = 0.001
+"""The chance, over all time, that the guard speaks against a right model."""
+AUDIT = 0.1
+"""The default audit of policies that learn the law of X."""
+
+
+def _check_guard(guard: object) -> None:
+    if not is_number(guard) or not 0 <= guard < 1:  # type: ignore[operator]
+        raise ProblemError(f"guard: got {shown(guard)}; expected an error rate from 0 (off) to below 1")
+
+
+@dataclass(frozen=True)
+class JointUCB:
+    """The most an arm can pay under any law of X whose likelihood is at most a threshold below the largest.
+
+    The threshold is log t - ``discount`` · log(pulls of arms other than the most-pulled): 0 explores most and has the lightest
+    tail, 1 least. ``guard`` is the error rate of the test for a wrong model, 0 for none.
+    """
+
+    discount: float = 0.5
+    guard: float = GUARD
+    name = "joint-ucb"
+    code = "joint-ucb"
+
+    def __post_init__(self) -> None:
+        if not is_number(self.discount) or not 0 <= self.discount <= 1:
+            raise ProblemError(f"discount: got {shown(self.discount)}; expected a number from 0 to 1")
+        _check_guard(self.guard)
+
+
+@dataclass(frozen=True)
+class LatentThompson:
+    """The best arm under a draw of the law of X, whose prior is Dirichlet with weight ``prior`` on every point."""
+
+    prior: float = 1.0
+    guard: float = GUARD
+    name = "latent-ts"
+    code = "latent-ts"
+
+    def __post_init__(self) -> None:
+        if not is_number(self.prior) or not 0.2 <= self.prior <= 1000:
+            raise ProblemError(f"prior: got {shown(self.prior)}; expected a number from 0.2 to 1000")
+        _check_guard(self.guard)
+
+
+@dataclass(frozen=True)
+class GravesLai:
+    """The likeliest law's best arm; explores at the Graves-Lai rates while some plausible law favours another arm."""
+
+    guard: float = GUARD
+    name = "graves-lai"
+    code = "graves-lai"
+
+    def __post_init__(self) -> None:
+        _check_guard(self.guard)
+
+
+Index = UCB1 | KLUCB | Thompson
+Learning = JointUCB | LatentThompson | GravesLai
+Rule = Index | Learning
 
 
 @dataclass(frozen=True)
 class Spec:
-    """A policy without its problem: what a simulation, a live object and a stored state agree on."""
+    """A policy without its problem: what a simulation, a live object and a stored state agree on.
+
+    ``audit`` lets an arm that the model excludes be pulled while its own rewards do not rule it out, at a budget of
+    audit · log t where KL-UCB allows log t; 0 is the paper, which trusts the model. Default: 0 with a filter, ``AUDIT`` for
+    policies that learn the law of X.
+    """
 
     rule: Rule
     reference: Reference = "none"
+    audit: float = 0.0
 
     def __post_init__(self) -> None:
         if self.reference not in get_args(Reference):
             raise ProblemError(f"reference: got {shown(self.reference)}; expected one of {', '.join(get_args(Reference))}")
+        if not is_number(self.audit) or not 0 <= self.audit < math.inf:
+            raise ProblemError(f"audit: got {shown(self.audit)}; expected a number from 0")
+        if self.reference != "none" and self.learns:
+            raise ProblemError(
+                f"reference: got {shown(self.reference)}; expected none, {self.rule.name} has a filter of its own"
+            )
+        if self.audit and self.reference == "none" and not self.learns:
+            raise ProblemError(f"audit: got {shown(self.audit)}; expected 0, because nothing is excluded without a filter")
+
+    @property
+    def learns(self) -> bool:
+        """Whether it reads all counts at once, as evidence on the law of X."""
+        return isinstance(self.rule, Learning)
 
     @property
     def name(self) -> str:
@@ -92,14 +170,19 @@ class Spec:
         return "c-ucb" if isinstance(self.rule, UCB1) else f"c-{self.rule.name}"
 
     @property
+    def _options(self) -> dict[str, object]:
+        """What is not the default."""
+        out: dict[str, object] = {"reference": self.reference} if self.reference == "well-pulled" else {}
+        standard = type(self.rule)()
+        for field in getattr(self.rule, "__dataclass_fields__", {}):
+            if (value := getattr(self.rule, field)) != getattr(standard, field):
+                out[field] = value
+        return out if self.audit == (AUDIT if self.learns else 0.0) else {**out, "audit": self.audit}
+
+    @property
     def title(self) -> str:
         """The name with whatever is not the default."""
-        extras: list[str] = [] if self.reference in ("none", "most-pulled") else [self.reference]
-        if isinstance(self.rule, KLUCB) and self.rule.form != "bernoulli":
-            extras.append(self.rule.form)
-        if isinstance(self.rule, Thompson):
-            extras += [] if self.rule.posterior == "normal" else [self.rule.posterior]
-            extras += [] if self.rule.sd is None else [f"sd={self.rule.sd:g}"]
+        extras = [f"{k}={v:g}" if isinstance(v, (int, float)) else str(v) for k, v in self._options.items()]
         return self.name + (f" ({', '.join(extras)})" if extras else "")
 
     def sd(self, scale: float) -> float:
@@ -108,20 +191,13 @@ class Spec:
         return 0.5 * scale if given is None else given
 
     def to_dict(self) -> dict[str, object]:
-        out: dict[str, object] = {"name": self.name}
-        if self.reference == "well-pulled":
-            out["reference"] = self.reference
-        if isinstance(self.rule, KLUCB) and self.rule.form != "bernoulli":
-            out["form"] = self.rule.form
-        if isinstance(self.rule, Thompson):
-            out |= {} if self.rule.posterior == "normal" else {"posterior": self.rule.posterior}
-            out |= {} if self.rule.sd is None else {"sd": self.rule.sd}
-        return out
+        return {"name": self.name, **self._options}
 
 
 _PLAIN: dict[str, type[Rule]] = {"ucb1": UCB1, "kl-ucb": KLUCB, "ts": Thompson}
 _FILTERED: dict[str, type[Rule]] = {"c-ucb": UCB1, "c-kl-ucb": KLUCB, "c-ts": Thompson}
-NAMES = (*_PLAIN, *_FILTERED)
+_LEARNING: dict[str, type[Rule]] = {"joint-ucb": JointUCB, "latent-ts": LatentThompson, "graves-lai": GravesLai}
+NAMES = (*_PLAIN, *_FILTERED, *_LEARNING)
 
 
 def make_spec(name: str, /, **options: object) -> Spec:
@@ -136,13 +212,14 @@ def make_spec(name: str, /, **options: object) -> Spec:
     allowed = ("most-pulled", "well-pulled") if name in _FILTERED else ("none",)
     if reference not in allowed:
         raise ProblemError(f"reference: got {shown(reference)}; expected one of {', '.join(allowed)} for {name}")
-    rule = _FILTERED.get(name) or _PLAIN[name]
-    known = [field for field in getattr(rule, "__dataclass_fields__", {}) if field != "name"]
-    choices = [*known, "reference"] if name in _FILTERED else known
+    audit = options.pop("audit", AUDIT if name in _LEARNING else 0.0) if name not in _PLAIN else 0.0
+    rule = {**_PLAIN, **_FILTERED, **_LEARNING}[name]
+    known = list(getattr(rule, "__dataclass_fields__", {}))
+    choices = [*known, *(["reference"] if name in _FILTERED else []), *([] if name in _PLAIN else ["audit"])]
     for key in options:
         if key not in known:
             raise ProblemError(f"{key}: not an option of {name}; expected {', '.join(choices) or 'none, it has no options'}")
-    return Spec(rule(**options), reference)  # type: ignore[arg-type]
+    return Spec(rule(**options), reference, audit)  # type: ignore[arg-type]
 
 
 def parse_spec(text: str) -> Spec:

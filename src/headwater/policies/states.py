@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headwater.arrays import Ints
-from headwater.complaints import shown
+from headwater.complaints import is_number, shown
 from headwater.errors import ProblemError
-from headwater.policies import kernel
+from headwater.policies import evidence, kernel, sampler
+from headwater.policies.evidence import Learner
 from headwater.policies.rules import make_spec
 from headwater.problem import Problem
 from headwater.pseudo import TOLERANCE
@@ -55,6 +56,7 @@ def add_state(policy: Policy, state: Mapping[str, Any]) -> None:
             )
     names = policy.names
     seen = policy.seen * 0
+    doubted = _doubted(policy, state)
     successes, pending = _by_arm(state, "successes", names), _by_arm(state, "pending", names)
     if policy.table is None:
         pulls, total = _by_arm(state, "pulls", names), _by_arm(state, "total", names, signed=True)
@@ -62,6 +64,8 @@ def add_state(policy: Policy, state: Mapping[str, Any]) -> None:
         if not isinstance(rows, Mapping):
             raise ProblemError(f"state.sums: got {shown(rows)}; expected a row for each arm")
         sums = np.stack([_by_arm(rows, name, names, signed=True) for name in names])
+        if policy.learner is not None:
+            seen = _bin_counts(policy, state, pulls)
     else:
         seen = _level_counts(policy, state)
         # everything else follows from the counts, exactly
@@ -77,6 +81,10 @@ def add_state(policy: Policy, state: Mapping[str, Any]) -> None:
     policy.waiting += int(pending.sum())
     policy.meta[kernel.ROUND] += int(pulls.sum())
     policy.forget_choice()
+    if policy.learner is not None:
+        policy.learner.mind.doubted[:] |= doubted
+        evidence.recall(policy.learner, policy.seen)
+        _restore_chain(policy.learner, state)
     kernel.derive(policy.meta, policy.params, policy.counts, policy.mean, policy.root)
 
 
@@ -128,3 +136,55 @@ def _level_counts(policy: Policy, state: Mapping[str, Any]) -> Ints:
                 f"state.counts.{name}: got {shown(counts[name])}; expected pairs of a reward and a count"
             ) from None
     return seen
+
+
+# What policies that learn the law of X keep beside their counts.
+
+
+def stored_learner(learner: Learner, names: tuple[str, ...], seen: Ints | None) -> dict[str, Any]:
+    """JSON-ready: doubted arms; the chain of ``latent-ts`` and the counts it was prepared for; counts by bin where X is
+    continuous.
+    """
+    out: dict[str, Any] = {"doubted": [names[k] for k in np.flatnonzero(learner.mind.doubted)]}
+    if len(learner.chain) > 1:
+        prepared = sampler.prepared_counts(learner.chain, len(learner.particle), len(learner.mind.n))
+        out |= {"particle": learner.particle.tolist(), "prepared": prepared.astype(int).tolist()}
+    if seen is not None:
+        out["bins"] = {name: seen[k].tolist() for k, name in enumerate(names)}
+    return out
+
+
+def _doubted(policy: Policy, state: Mapping[str, Any]) -> Ints:
+    given = state.get("doubted", [])
+    if not isinstance(given, list) or not all(name in policy.names for name in given):
+        raise ProblemError(f"state.doubted: got {shown(given)}; expected a list of arms")
+    return np.array([name in given for name in policy.names], dtype=np.int64)
+
+
+def _bin_counts(policy: Policy, state: Mapping[str, Any], pulls: Ints) -> Ints:
+    rows = state.get("bins")
+    seen = np.zeros_like(policy.seen)
+    for k, name in enumerate(policy.names):
+        row = rows.get(name) if isinstance(rows, Mapping) else None
+        if not isinstance(row, list) or len(row) != seen.shape[1]:
+            raise ProblemError(f"state.bins.{name}: got {shown(row)}; expected {seen.shape[1]} counts")
+        seen[k] = [_whole({"bins": n}, "bins", MOST) for n in row]
+        if seen[k].sum() != pulls[k]:
+            raise ProblemError(f"state.bins.{name}: got {seen[k].sum()} rewards; expected its {pulls[k]} pulls")
+    return seen
+
+
+def _restore_chain(learner: Learner, state: Mapping[str, Any]) -> None:
+    """Take over a stored chain, unless this one has moved already: two replicas' chains cannot be added."""
+    if len(learner.chain) == 1 or learner.chain.any():
+        return
+    for key, target in (("particle", learner.particle), ("prepared", np.zeros(len(learner.mind.n)))):
+        given = state.get(key)
+        if not isinstance(given, list) or len(given) != len(target) or not all(is_number(x) and x >= 0 for x in given):
+            raise ProblemError(f"state.{key}: got {shown(given)}; expected {len(target)} numbers >= 0")
+        target[:] = given
+    if not abs(float(learner.particle.sum()) - 1) < 1e-6:
+        raise ProblemError(f"state.particle: got numbers that sum to {learner.particle.sum():g}; expected 1")
+    if target.any():
+        lens = learner.lens
+        sampler.prepare(lens.start, lens.row, lens.weight, target, float(learner.knobs[evidence.PRIOR]), learner.chain)

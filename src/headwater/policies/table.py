@@ -5,10 +5,13 @@ sums; in integers it is exact, whatever the order in which rewards came, and how
 
 Rewards with up to nine decimals are whole multiples of a power of ten, exactly. Others (an expression's values) are rounded
 to 2**-30 of the reward range: rewards down, pseudo-rewards up, so that an arm is never excluded by rounding.
+
+Where some arm's reward is random, means given X are no multiples of a coarse unit: it is halved until it is as fine.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -16,22 +19,29 @@ import numpy as np
 
 from headwater.arrays import SAME, Floats, Ints
 from headwater.errors import SizeError
+from headwater.policies import kernel
+from headwater.policies.simplex import work_size
 from headwater.problem import Problem
-from headwater.pseudo import Model, model_of, require_deterministic
+from headwater.pseudo import Model, model_of
+from headwater.pseudo.channels import channels_of
 from headwater.pseudo.factored import FactoredModel
 from headwater.pseudo.finite import FiniteModel
 
 MAX_CELLS = 60_000_000
 """Entries K × M × (K + 1) of a table of levels: 0.5 GB."""
+RELAXED = 1e-9
+"""What is added to the most that an arm may pay given another's random rewards, as a part of the range: a tie stays a tie."""
 FINE = 2.0**-30
 """The unit of rewards that are not short decimals, as a part of the largest magnitude."""
 
 
 class Units(NamedTuple):
-    """How rewards become integers: ``reward = unit * whole``. ``exact`` says that no rounding is involved."""
+    """How rewards become integers: ``reward = unit * whole``. ``exact`` says that no rounding is involved; ``refined``, that
+    only rewards are whole multiples of the unit, not what others may have paid."""
 
     unit: float
     exact: bool
+    refined: bool = False
 
     def rewards(self, values: Floats) -> Ints:
         scaled = values / self.unit
@@ -39,16 +49,55 @@ class Units(NamedTuple):
 
     def excesses(self, rewards: Floats, s: Floats) -> Ints:
         """Reward less pseudo-reward, never above the truth: shapes broadcast."""
-        up = np.rint(s / self.unit) if self.exact else np.ceil(s / self.unit)
+        scaled = s / self.unit
+        near = 1e-12 * np.maximum(1.0, abs(scaled)) if self.exact else 0.0
+        up = np.rint(scaled) if self.exact and not self.refined else np.ceil(scaled - near)
         same = abs(s - rewards) <= SAME * np.maximum(abs(s), abs(rewards))
         return np.where(same, 0, self.rewards(rewards) - np.asarray(up, dtype=np.int64))
+
+    def finer(self, largest: float) -> Units:
+        """Halved until the largest reward is 2**30 units or more; by a power of two, so that no mean changes by a bit."""
+        unit = self.unit
+        while self.exact and 0.0 < largest < unit * 2.0**30:
+            unit /= 2.0
+        return Units(unit, self.exact, refined=True)
+
+
+class Channelled(NamedTuple):
+    """The arms of random rewards, as ``kernel.step_noisy`` reads them: ``channel`` is shared, a learner has its own copy of
+    ``fits`` and ``room`` floats to work in."""
+
+    channel: Floats
+    fits: Ints
+    room: int
+
+
+def pack(matrices: Sequence[Floats | None], g: Floats, unit: float, rounding: float = 0.0) -> Channelled:
+    """Lay out the channels (M, J) of arms of random rewards, None for the others; ``g`` (K, J) is every arm's mean given X.
+
+    ``rounding`` is the most by which any of these means is off, because a continuous law was put into bins.
+    """
+    count, points = g.shape
+    zero, width = float(g.min()), max(float(np.ptp(g)), 1e-300)
+    slack = RELAXED * width + 1e-15 * (abs(zero) + width) + 2.0 * rounding
+    most = max(len(matrix) for matrix in matrices if matrix is not None)
+    fits = np.full(kernel.HEAD + kernel.FIELDS * count + count * count * (most + 1), -1, dtype=np.int64)
+    fits[kernel.POINTS], fits[kernel.ROWS] = points, most + 1
+    parts = [np.array([zero, width, slack]) / unit, ((g - zero) / width).ravel()]
+    for k, matrix in enumerate(matrices):
+        head = kernel.HEAD + kernel.FIELDS * k
+        fits[head + kernel.LEVELS] = 0 if matrix is None else len(matrix)
+        fits[head + kernel.START] = sum(map(len, parts))
+        if matrix is not None:
+            parts.append(np.asarray(matrix, dtype=float).ravel())
+    return Channelled(np.concatenate(parts), fits, count + work_size(most, points))
 
 
 def choose_units(values: Floats) -> Units:
     """The coarsest power of ten that all values are whole multiples of, or a fine binary unit.
 
     >>> choose_units(np.array([0.0, 1.5, 3.25]))
-    Units(unit=0.01, exact=True)
+    Units(unit=0.01, exact=True, refined=False)
     """
     largest = max(float(np.max(abs(values), initial=0.0)), 1e-300)
     for digits in range(10):
@@ -63,12 +112,13 @@ class LevelTable:
     """Every arm's levels, and what each says of the other arms, for problems with finitely many rewards per arm.
 
     ``cells[k, m, ell]`` is the excess of arm k's m-th reward over target ell's pseudo-reward in units, ``cells[k, m, K]`` the
-    reward itself; shape (K, M, K + 1), rows padded. ``levels[k]`` are arm k's rewards.
+    reward itself; shape (K, M, K + 1), rows padded. ``levels[k]`` are arm k's rewards. The excesses of an arm of random rewards
+    are 0: what it implies is computed from its counts, by ``channelled``, which is None where there is no such arm.
     """
 
     def __init__(self, problem: Problem) -> None:
-        require_deterministic(problem)
         self.model = model_of(problem)
+        self.problem = problem
         self.count = self.model.count
         assert has_levels(self.model)
         self.levels = [self.model.payable(k)[:, 0] for k in range(self.count)]
@@ -86,12 +136,30 @@ class LevelTable:
             )
         out = np.zeros((self.count, most, self.count + 1), dtype=np.int64)
         for k, value in enumerate(self.levels):
-            s = self.model.pseudo(k, value)
-            out[k, : len(value), :-1] = self.units.excesses(value, s).T
-            out[k, : len(value), k] = 0
+            if k not in self.noisy:
+                s = self.model.pseudo(k, value)
+                if isinstance(self.model, FiniteModel) and self.model.rounding:
+                    s = s + self.model.rounding
+                out[k, : len(value), :-1] = self.units.excesses(value, s).T
+                out[k, : len(value), k] = 0
             out[k, :, -1] = self.units.rewards(value)[0]  # padding that pays no more than the arm does
             out[k, : len(value), -1] = self.units.rewards(value)
         return out
+
+    @cached_property
+    def noisy(self) -> dict[int, Floats]:
+        """The channels (M, J) of the arms whose reward X does not decide: a table of 0 and 1 is no random reward."""
+        if not isinstance(self.model, FiniteModel):
+            return {}
+        matrices = {k: channels_of(self.problem).matrix(k) for k in self.model.random}
+        return {k: matrix for k, matrix in matrices.items() if np.any((matrix > 0) & (matrix < 1))}
+
+    @cached_property
+    def channelled(self) -> Channelled | None:
+        if not self.noisy:
+            return None
+        assert isinstance(self.model, FiniteModel)
+        return pack([self.noisy.get(k) for k in range(self.count)], self.model.g, self.units.unit, self.model.rounding)
 
 
 def has_levels(model: Model) -> bool:
@@ -102,7 +170,9 @@ def has_levels(model: Model) -> bool:
 def units_of(model: Model) -> Units:
     """The units of a problem's rewards."""
     if has_levels(model):
-        return choose_units(np.concatenate([model.payable(k)[:, 0] for k in range(model.count)]))
+        values = np.concatenate([model.payable(k)[:, 0] for k in range(model.count)])
+        units = choose_units(values)
+        return units.finer(float(np.max(abs(values)))) if isinstance(model, FiniteModel) and model.random else units
     return Units(max(float(np.max(abs(model.ranges))), 1e-300) * FINE, False)
 
 

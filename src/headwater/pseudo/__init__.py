@@ -9,7 +9,7 @@ from headwater.arrays import Floats
 from headwater.complaints import shown
 from headwater.errors import ProblemError, RewardError
 from headwater.latent import Continuous, Vector, listed
-from headwater.problem import MAX_CELLS, Formula, Problem, Random
+from headwater.problem import MAX_CELLS, Formula, Problem
 from headwater.pseudo.box import Bound
 from headwater.pseudo.factored import FactoredModel
 from headwater.pseudo.finite import FiniteModel
@@ -17,7 +17,7 @@ from headwater.pseudo.model import Model
 from headwater.pseudo.scalar import ScalarModel
 from headwater.pseudo.vector import BoxModel
 
-__all__ = ["Model", "model_of", "pseudo_bounds", "pseudo_reward", "require_deterministic"]
+__all__ = ["Model", "model_of", "pseudo_bounds", "pseudo_reward"]
 
 TOLERANCE = 1e-9
 """How far, as a part of an arm's reward range, an observed reward may be from one the arm can pay."""
@@ -25,6 +25,8 @@ TOLERANCE = 1e-9
 
 def model_of(problem: Problem) -> Model:
     """The problem, compiled: made on first use and kept with it."""
+    if not isinstance(problem, Problem):
+        raise ProblemError(f"problem: got {shown(problem)}; expected a Problem")
     return problem.remember("model", lambda: _compile(problem))
 
 
@@ -45,7 +47,8 @@ def pseudo_reward(
     r"""The most ``target`` could have paid in a round in which ``observed`` paid ``reward``: :math:`s_{\ell,k}(r)`.
 
     Vectorised over ``reward``. A reward within ``tolerance`` (a part of the arm's range) of one that the arm can pay counts
-    as that one; any other is refused. Never below the truth.
+    as that one; any other is refused. Never below the truth. Where rewards are random: the most that ``target`` pays on
+    average at any X at which ``observed`` can have paid ``reward``.
 
     >>> import headwater as hw
     >>> ads = hw.Problem(latent=hw.Discrete(["student", "worker", "retiree"]),
@@ -53,6 +56,7 @@ def pseudo_reward(
     >>> hw.pseudo_reward(ads, target="video", observed="banner", reward=2)
     1.5
     """
+    model_of(problem)  # refuses what is not a problem
     ell, k = problem.index(target, "target"), problem.index(observed, "observed")
     s = pseudo_bounds(problem, k, reward, tolerance).upper[ell]
     return float(s[0]) if np.ndim(reward) == 0 else s.reshape(np.shape(reward))
@@ -63,7 +67,7 @@ def pseudo_bounds(problem: Problem, k: int, reward: ArrayLike, tolerance: float 
 
     The two differ by more than rounding only for vectors with interval components whose arms are not linear.
     """
-    require_deterministic(problem)
+    model = model_of(problem)
     try:
         rewards = np.atleast_1d(np.asarray(reward, dtype=float)).ravel()
     except (TypeError, ValueError):
@@ -72,16 +76,4 @@ def pseudo_bounds(problem: Problem, k: int, reward: ArrayLike, tolerance: float 
         raise RewardError(f"reward: got {rewards[~np.isfinite(rewards)][0]}; expected a finite number")
     if np.ndim(tolerance) or np.asarray(tolerance).dtype.kind not in "iuf" or not 0 <= tolerance < 1:
         raise RewardError(f"tolerance: got {shown(tolerance)}; expected a number from 0 to below 1")
-    model = model_of(problem)
     return model.bounds(k, model.snap(k, rewards, tolerance))
-
-
-def require_deterministic(problem: Problem) -> None:
-    """Random rewards are read and kept, but what they imply about other arms is not computed yet."""
-    if not isinstance(problem, Problem):
-        raise ProblemError(f"problem: got {shown(problem)}; expected a Problem")
-    for name, arm in problem.arms.items():
-        if isinstance(arm, Random):
-            raise ProblemError(
-                f"arms.{name}: pseudo-rewards of random rewards are not available yet; give one reward per latent value"
-            )

@@ -1,7 +1,10 @@
 """Pseudo-rewards on a listed support: each arm's rewards group the points into levels.
 
+A random arm's rewards do not: the points at which reward m is possible overlap. One of its rewards says that X is one of those,
+and the law of its rewards what ``explained`` makes of it.
+
 Nothing of size K×K×M is ever built. The row of an observed arm, ``s[:, k, :]`` of shape (K, M), costs O(K J) when it is first
-needed; a few rows are kept.
+needed (O(K J M) for a random arm); a few rows are kept.
 """
 
 from __future__ import annotations
@@ -15,7 +18,8 @@ import numpy as np
 from headwater.arrays import Floats, Ints, level_starts, nearest
 from headwater.distributions import Distribution, Finite, Independent, Sample
 from headwater.latent import Vector
-from headwater.problem import Problem
+from headwater.problem import Problem, Random
+from headwater.pseudo.explained import expected_bounds
 from headwater.pseudo.model import Model
 from headwater.quadrature import Estimate
 
@@ -48,20 +52,61 @@ def find_levels(rewards: Floats) -> Levels:
     return Levels(ordered[starts], level, order, starts)
 
 
+class Channel(NamedTuple):
+    """A random arm's possible rewards ``value`` (M,), ascending, and ``matrix[m, j]``: the probability of each at point j."""
+
+    value: Floats
+    matrix: Floats
+
+
+def find_channel(arm: Random) -> Channel:
+    """A random arm's outcomes in order, those that never occur left out, and those that are equal but for rounding merged.
+
+    >>> find_channel(Random(np.array([2.0, 0.0, 7.0]), np.array([[0.9, 0.1, 0.0], [1.0, 0.0, 0.0]])))
+    Channel(value=array([0., 2.]), matrix=array([[0.1, 0. ],
+           [0.9, 1. ]]))
+    """
+    possible = np.flatnonzero(arm.probabilities.max(axis=0) > 0)
+    levels = find_levels(arm.outcomes[possible])
+    return Channel(levels.value, np.add.reduceat(arm.probabilities.T[possible][levels.order], levels.starts, axis=0))
+
+
 class FiniteModel(Model):
-    """A problem whose support is listed: ``g[k, j]``, shape (K, J)."""
+    """A problem whose support is listed: ``g[k, j]``, shape (K, J), the mean reward where rewards are random.
+
+    One reward r of a random arm k gives ``s[ell]`` = the largest g_ell(x) over the x at which r is possible. Arm ell's own
+    reward may be random too: s is then the most it can pay on average, given X.
+    """
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
         self.g = problem.rewards
+        self.random = {k: arm for k, arm in enumerate(problem.arms.values()) if isinstance(arm, Random)}
         self._levels: dict[int, Levels] = {}
+        self._channels: dict[int, Channel] = {}
         self._rows: OrderedDict[int, Floats] = OrderedDict()
 
     @cached_property
     def ranges(self) -> Floats:
-        return np.stack([self.g.min(axis=1), self.g.max(axis=1)], axis=1)
+        """Of a random arm, from its outcomes: its means lie closer together."""
+        out = np.stack([self.g.min(axis=1), self.g.max(axis=1)], axis=1)
+        for k in self.random:
+            out[k] = self.values(k)[[0, -1]]
+        return out
+
+    def values(self, k: int) -> Floats:
+        """Arm k's possible rewards, ascending, (M_k,)."""
+        return self.channel(k).value if k in self.random else self.levels(k).value
+
+    def channel(self, k: int) -> Channel:
+        """A random arm's channel, kept."""
+        if k not in self._channels:
+            self._channels[k] = find_channel(self.random[k])
+        return self._channels[k]
 
     def levels(self, k: int) -> Levels:
+        """Which reward each point pays, for an arm whose reward is not random."""
+        assert k not in self.random, f"arm {k} has a random reward: its points have no levels"
         if k not in self._levels:
             self._levels[k] = find_levels(self.g[k])
         return self._levels[k]
@@ -69,7 +114,7 @@ class FiniteModel(Model):
     def row(self, k: int) -> Floats:
         """``s[ell, m]``: the most arm ell could have paid when arm k paid its m-th reward, shape (K, M)."""
         if k not in self._rows:
-            self._rows[k] = self._build_row(k, self.levels(k))
+            self._rows[k] = self._random_row(k) if k in self.random else self._build_row(k, self.levels(k))
             while len(self._rows) > 1 and sum(row.nbytes for row in self._rows.values()) > KEPT_BYTES:
                 self._rows.popitem(last=False)
         self._rows.move_to_end(k)
@@ -83,12 +128,21 @@ class FiniteModel(Model):
         s[k] = levels.value
         return s
 
+    def _random_row(self, k: int) -> Floats:
+        value, matrix = self.channel(k)
+        s = np.stack([self.g[:, line > 0].max(axis=1) for line in matrix], axis=1)
+        s[k] = value
+        return s
+
     def payable(self, k: int) -> Floats:
-        value = self.levels(k).value
+        value = self.values(k)
         return np.stack([value, value], axis=1)
 
+    def width(self, k: int) -> float:
+        return self.random[k].width if k in self.random else 0.0
+
     def pseudo(self, k: int, rewards: Floats) -> Floats:
-        return self.row(k)[:, nearest(self.levels(k).value, rewards)]
+        return self.row(k)[:, nearest(self.values(k), rewards)]
 
     def probabilities(self, distribution: Distribution) -> Floats:
         """The distribution on the listed points, shape (J,)."""
@@ -100,14 +154,28 @@ class FiniteModel(Model):
         at = self.problem.latent.number(distribution.points)
         return np.asarray(np.bincount(at, weights=distribution.weights, minlength=self.g.shape[1]), dtype=float)
 
+    @cached_property
+    def rounding(self) -> float:
+        """The most by which bins of noise move any mean."""
+        return max((arm.rounding for arm in self.random.values()), default=0.0)
+
     def means(self, distribution: Distribution) -> Estimate:
-        return Estimate(self.g @ self.probabilities(distribution), 0.0)
+        return Estimate(self.g @ self.probabilities(distribution), self.rounding)
 
     def phi(self, k: int, distribution: Distribution) -> Estimate:
+        p = self.probabilities(distribution)
+        if k in self.random:
+            return Estimate(expected_bounds(self.channel(k).matrix, p, self.g), self.rounding)
         levels = find_levels(self.g[k])  # not kept: an expectation over every observed arm must not hold K rows
-        weight = np.add.reduceat(self.probabilities(distribution)[levels.order], levels.starts)
-        return Estimate(self._build_row(k, levels) @ weight, 0.0)
+        weight = np.add.reduceat(p[levels.order], levels.starts)
+        return Estimate(self._build_row(k, levels) @ weight, self.rounding)
 
     def invertible(self) -> list[bool]:
+        """A random arm reveals X when no reward is possible at two points."""
         scale = np.max(abs(self.ranges), axis=1)
-        return [len(level_starts(np.sort(row), float(most))) == len(row) for row, most in zip(self.g, scale, strict=True)]
+        return [
+            bool(np.all(np.sum(self.channel(k).matrix > 0, axis=1) == 1))
+            if k in self.random
+            else len(level_starts(np.sort(row), float(most))) == len(row)
+            for k, (row, most) in enumerate(zip(self.g, scale, strict=True))
+        ]

@@ -6,6 +6,10 @@ The mathematics, once:
     s_{\ell,k}(r) = \max\{g_\ell(x) : g_k(x) = r\}, \qquad
     \phi_{\ell,k} = \mathbb{E}[s_{\ell,k}(g_k(X))] \ge \mu_\ell = \mathbb{E}[g_\ell(X)].
 
+A random arm's :math:`g_\ell(x)` is its mean reward at x, and :math:`s_{\ell,k}(r)` is the maximum over the x at which arm k can
+pay r. :math:`\phi` is then at most the expectation of s: the most :math:`\mathbb{E}[g_\ell(X')]` can be over all X' that give
+arm k the same law of rewards (``explained``). For rewards that are not random the two are one.
+
 The target :math:`\ell` always comes first, the observed arm k second. An underestimated :math:`s` can exclude the best arm
 forever; an overestimated one only costs some regret. So every approximation errs upward.
 """
@@ -16,7 +20,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from headwater.arrays import Floats
+from headwater.arrays import Floats, union
 from headwater.distributions import Distribution, Named
 from headwater.errors import RewardError
 from headwater.problem import FAR, Problem
@@ -53,6 +57,10 @@ class Model(ABC):
     def payable(self, k: int) -> Floats:
         """The rewards arm k can pay, as disjoint ascending intervals (points have equal ends), shape (P, 2)."""
 
+    def width(self, k: int) -> float:
+        """How far from a payable reward an observed one may be and still count as it: half a bin, for noise in bins."""
+        return 0.0
+
     @abstractmethod
     def pseudo(self, k: int, rewards: Floats) -> Floats:
         """``s[ell, i]`` for observed arm k and payable ``rewards`` (R,): shape (K, R). Never below the truth."""
@@ -81,7 +89,8 @@ class Model(ABC):
     def snap(self, k: int, rewards: Floats, tolerance: float) -> Floats:
         """Each reward, moved to the nearest one that arm k can pay if that is at most ``tolerance`` × its range away.
 
-        A reward farther off is refused with a list of what the arm can pay.
+        Half a bin is added to that where the arm's noise is kept in bins. A reward farther off is refused with a list of what
+        the arm can pay.
         """
         lo, hi = self.payable(k).T
         at = np.clip(np.searchsorted(lo, rewards, side="right") - 1, 0, len(lo) - 1)
@@ -89,8 +98,10 @@ class Model(ABC):
         after = np.minimum(at + 1, len(lo) - 1)
         near = np.where(abs(lo[after] - rewards) < abs(near - rewards), lo[after], near)
         scale = max(float(hi[-1] - lo[0]), 1e-3 * float(np.max(abs(hi))), 1e-300)
-        bad = ~(abs(near - rewards) <= tolerance * scale)
+        half = self.width(k)
+        bad = ~(abs(near - rewards) <= tolerance * scale + half)
         if bad.any():
+            lo, hi = union(lo - half, hi + half * (1 + 1e-9)).T if half else (lo, hi)  # bins that touch are one interval
             raise RewardError(
                 f"reward: got {rewards[np.argmax(bad)]:.12g}; arm {self.problem.names[k]} can pay {listing(lo, hi)}"
             )

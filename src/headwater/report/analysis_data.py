@@ -20,7 +20,7 @@ MAX_SHOWN = 200
 
 @dataclass(frozen=True)
 class AnalysisFigure:
-    """``curves[k, i]`` is arm k's reward at ``x[i]``; ``weight`` the distribution there, if any.
+    """``curves[k, i]`` is arm k's (mean) reward at ``x[i]``; ``weight`` the distribution there, if any.
 
     ``style``: "lines" (continuous X), "points" (few labelled values), "heat" (many), "ranges" (intervals of a vector:
     ``curves`` then holds each arm's least and largest reward).
@@ -39,6 +39,7 @@ class AnalysisFigure:
     verdicts: tuple[str, ...]
     hidden: int
     advice: str
+    y_name: str = "reward"
 
 
 def analysis_figure(problem: Problem, analysis: Analysis, distribution: Distribution | None) -> AnalysisFigure:
@@ -60,6 +61,7 @@ def analysis_figure(problem: Problem, analysis: Analysis, distribution: Distribu
         verdicts=tuple(_verdict(analysis, k) for k in keep),
         hidden=len(analysis.arms) - len(keep),
         advice=analysis.advice,
+        y_name="reward" if problem.deterministic else "mean reward",
     )
 
 

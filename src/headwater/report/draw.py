@@ -48,7 +48,7 @@ def _plain(text: str) -> str:
 
 def _finish(axis: Axes, data: AnalysisFigure) -> None:
     axis.set_xlabel(f"latent value {data.x_name}")
-    axis.set_ylabel("reward")
+    axis.set_ylabel(data.y_name)
     axis.spines[["top", "right"]].set_visible(False)
     columns = 3 if len(data.arms) <= 6 else 4
     axis.legend(frameon=False, fontsize=9, loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, borderpad=0.2)
@@ -104,7 +104,7 @@ def _heat(figure: Figure, axis: Axes, data: AnalysisFigure) -> None:
     ticks = np.linspace(0, len(data.labels) - 1, 5).astype(int)
     axis.set_xticks(ticks, [_plain(_cut(data.labels[i], 14)) for i in ticks], rotation=25, ha="right", fontsize=8)
     axis.set_xlabel(f"latent value {data.x_name}")
-    figure.colorbar(image, ax=axis, label="reward", shrink=0.85)
+    figure.colorbar(image, ax=axis, label=data.y_name, shrink=0.85)
 
 
 def _ranges(figure: Figure, axis: Axes, data: AnalysisFigure) -> None:

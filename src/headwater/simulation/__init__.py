@@ -13,6 +13,7 @@ from headwater.analysis import analyze, read_distribution
 from headwater.arrays import Ints
 from headwater.complaints import shown
 from headwater.errors import ProblemError
+from headwater.policies.evidence import evidence_of
 from headwater.policies.rules import KLUCB, Spec, check_positive, make_spec
 from headwater.policies.table import has_levels
 from headwater.problem import Problem
@@ -77,7 +78,8 @@ def simulate(
     assert found.gap is not None and found.k_star is not None
     scale = float(reward_range) if reward_range is not None else model_of(problem).reward_range
     atoms = atoms_of(problem, law)
-    model = make_model(atoms, scale=scale)
+    evidence = evidence_of(problem) if any(spec.learns for spec in specs) else None
+    model = make_model(atoms, scale=scale, evidence=evidence)
     parts: list[list[Outcome]] = [[] for _ in specs]
     oracle, total, done = [], horizon * replications * len(specs), 0
     try:

@@ -6,7 +6,8 @@ those of the continuous problem. What that does to the arms' means is computed a
 
 Where the product of many finite components cannot be listed, each arm's own law is used, all arms driven by one uniform
 number. A policy sees one arm a round, so its law is right; only *realised* regret, which compares two arms in one round, is
-then that of this coupling.
+then that of this coupling. Random rewards are coupled in the same way: given the atom, one uniform number a round decides
+every arm's level.
 """
 
 from __future__ import annotations
@@ -17,13 +18,15 @@ import numpy as np
 
 from headwater.arrays import Floats, Ints
 from headwater.distributions import Distribution, Named, Sample
-from headwater.policies.table import bounds, has_levels, table_of, units_of
+from headwater.policies.table import Channelled, LevelTable, bounds, has_levels, table_of, units_of
 from headwater.problem import Problem
 from headwater.pseudo import Model, model_of
+from headwater.pseudo.channels import channels_of
 from headwater.pseudo.factored import FactoredModel
 from headwater.pseudo.finite import FiniteModel
 from headwater.pseudo.scalar import ScalarModel
 from headwater.pseudo.vector import BoxModel
+from headwater.streams import UNIFORM_BITS, latent_thresholds
 
 MAX_ATOMS = 65_536
 MAX_CELLS = 2**25
@@ -33,6 +36,9 @@ class Atoms(NamedTuple):
     """``probability`` (J,); ``level[k, j]``, which of arm k's levels atom j pays; ``cells`` (K, M, K + 1) as in ``LevelTable``.
 
     ``values[k]`` are arm k's rewards by level. ``error`` bounds how far quantising moved any arm's mean; 0 when exact.
+
+    Where some arm's reward is random, ``cuts`` (K, J, M - 1) decide the level instead: it is how many of ``cuts[k, j]`` are at
+    most a 53-bit uniform. ``level`` is then 0 for such an arm, and ``channelled`` what it takes to learn from its rewards.
     """
 
     probability: Floats
@@ -43,6 +49,11 @@ class Atoms(NamedTuple):
     low: float
     span: float
     error: float
+    cuts: Ints
+    channelled: Channelled | None
+
+
+_NO_CUTS = np.empty((0, 0, 0), dtype=np.int64)
 
 
 def atoms_of(problem: Problem, distribution: Distribution) -> Atoms:
@@ -56,18 +67,40 @@ def _atoms(problem: Problem, distribution: Distribution) -> Atoms:
     model = model_of(problem)
     if has_levels(model):
         table = table_of(problem)
-        probability, level = _listed(model, distribution)
-        return Atoms(probability, level, table.cells, table.levels, table.units.unit, table.low, table.span, 0.0)
+        probability, level = _listed(model, distribution, problem)
+        cuts = problem.remember("cuts", lambda: _cuts(table, level)) if table.noisy else _NO_CUTS
+        lines = (table.cells, table.levels, table.units.unit, table.low, table.span, 0.0)
+        return Atoms(probability, level, *lines, cuts, table.channelled)
     assert isinstance(model, (ScalarModel, BoxModel))
     return _quantised(model, distribution)
 
 
-def _listed(model: Model, distribution: Distribution) -> tuple[Floats, Ints]:
+def _listed(model: Model, distribution: Distribution, problem: Problem) -> tuple[Floats, Ints]:
     if isinstance(model, FiniteModel):
-        level = np.stack([model.levels(k).level for k in range(model.count)])
+        noisy = table_of(problem).noisy
+        level = np.zeros((model.count, model.g.shape[1]), dtype=np.int64)
+        for k in range(model.count):
+            if k not in model.random:
+                level[k] = model.levels(k).level
+            elif k not in noisy:
+                level[k] = channels_of(problem).matrix(k).argmax(axis=0)
         return model.probabilities(distribution), level
     assert isinstance(model, FactoredModel)
     return _coupled([model.law(k, distribution) for k in range(model.count)])
+
+
+def _cuts(table: LevelTable, level: Ints) -> Ints:
+    """The cuts of ``Atoms``, in exact arithmetic like the atoms' own: no reward of probability 0 is ever drawn. O(K J M)."""
+    never = 2**UNIFORM_BITS
+    count, points = level.shape
+    out = np.full((count, points, max(map(len, table.levels)) - 1), never, dtype=np.int64)
+    for k in range(count):
+        if k in table.noisy:
+            for j, law in enumerate(table.noisy[k].T):
+                out[k, j, : len(law) - 1] = latent_thresholds(law)
+        else:
+            out[k][np.arange(out.shape[2]) < level[k][:, None]] = 0
+    return out
 
 
 def _coupled(laws: list[Floats]) -> tuple[Floats, Ints]:
@@ -94,7 +127,8 @@ def _quantised(model: ScalarModel | BoxModel, distribution: Distribution) -> Ato
     exact = model.means(distribution)
     error = float(np.max(abs(rewards @ probability - exact.value))) + exact.error
     level = np.stack([at for _, at in levels]).astype(np.int64)
-    return Atoms(probability, level, cells, [value for value, _ in levels], units.unit, *bounds(model), error)
+    values = [value for value, _ in levels]
+    return Atoms(probability, level, cells, values, units.unit, *bounds(model), error, _NO_CUTS, None)
 
 
 def _points(model: ScalarModel | BoxModel, distribution: Distribution) -> tuple[Floats, Floats]:

@@ -1,4 +1,4 @@
-"""Drawing x_t: from a 53-bit uniform to an atom, compiled."""
+"""Drawing x_t, and the level of a random reward: from a 53-bit uniform to a number, compiled."""
 
 from __future__ import annotations
 
@@ -54,3 +54,21 @@ def draw_rounds(
             for h in range(thresholds.size):
                 j += 1 if x >= thresholds[h] else 0
         atoms[i] = j
+
+
+@compiled
+def draw_rewards(start: int, replication: int, k0: int, k1: int, v: Ints) -> None:
+    """The uniforms that decide random rewards in rounds start + 1, ..., start + v.size: one a round, whatever the arm."""
+    for i in range(v.size):
+        c0, c1, c2, c3 = _counter(start + i + 1, replication, streams.REWARD, 0)
+        w0, w1, _, _ = _philox(c0, c1, c2, c3, k0, k1)
+        v[i] = _join(w0, w1)
+
+
+@inlined
+def level_of(v: int, cuts: Ints, k: int, j: int) -> Any:
+    """Arm k's level at atom j by a 53-bit uniform. O(M)."""
+    m = 0
+    while m < cuts.shape[2] and v >= cuts[k, j, m]:
+        m += 1
+    return m

@@ -1,10 +1,10 @@
 """The stepwise engine for finite-level problems: replications of one policy, at compiled speed.
 
-Two shapes of the same rules. ``_single`` runs one replication after the other by
+Two shapes of the same rules, and a third for random rewards. ``_single`` runs one replication after the other by
 :func:`headwater.policies.kernel.advance`; it serves every policy, and its loops vectorise over arms. ``lockstep`` runs
 a block of replications round by round, with state arrays (K, R), so that its loops vectorise over replications; it
 serves UCB1 with and without the most-pulled filter, and is faster for few arms (:data:`LOCKSTEP_ARMS`). They agree
-action for action.
+action for action. ``_single_noisy`` draws each reward from its channel, and keeps what random rewards imply up to date.
 
 Everything drawn is keyed by (seed, replication, round), so results do not depend on threads, blocks or order, and more
 replications change nothing already computed.
@@ -24,10 +24,13 @@ from headwater.arrays import Floats, Ints
 from headwater.errors import ProblemError
 from headwater.policies import kernel
 from headwater.policies.compile import compiled
+from headwater.policies.evidence import Evidence, learner_for
 from headwater.policies.kernel import AnyInts
 from headwater.policies.rules import Spec
+from headwater.policies.table import Channelled
 from headwater.simulation.atoms import Atoms
-from headwater.simulation.draws import draw_rounds
+from headwater.simulation.draws import draw_rewards, draw_rounds, level_of
+from headwater.simulation.learners import play_learners
 from headwater.simulation.lockstep import lockstep as run_lanes
 
 __all__ = ["BLOCK", "LOCKSTEP_ARMS", "Counts", "Model", "make_model", "oracle_rewards", "simulate_counts"]
@@ -51,6 +54,10 @@ class Model(NamedTuple):
     scale: float  # B
     low: float
     span: float  # every reward lies in [low, low + span]
+    cuts: Ints  # (K, J, M - 1) where some arm's reward is random, else empty; see Atoms
+    channelled: Channelled | None
+    evidence: Evidence | None  # what policies that learn the law of X read; None where no such policy can run
+    bins: Ints  # (K, M): the bin of each level
 
 
 class Counts(NamedTuple):
@@ -61,8 +68,8 @@ class Counts(NamedTuple):
     excluded: Ints  # (N, K): rounds in which the filter excluded the arm, up to the last checkpoint
 
 
-def make_model(atoms: Atoms, *, scale: float) -> Model:
-    """Lay out atoms for the kernels; ``scale`` is B."""
+def make_model(atoms: Atoms, *, scale: float, evidence: Evidence | None = None) -> Model:
+    """Lay out atoms for the kernels; ``scale`` is B; ``evidence`` is needed by policies that learn the law of X."""
     thresholds = streams.latent_thresholds(atoms.probability)
     large = atoms.level.shape[1] > streams.LINEAR_ATOMS
     return Model(
@@ -74,6 +81,10 @@ def make_model(atoms: Atoms, *, scale: float) -> Model:
         scale=scale,
         low=atoms.low,
         span=atoms.span,
+        cuts=atoms.cuts,
+        channelled=atoms.channelled,
+        evidence=evidence,
+        bins=np.empty((0, 0), dtype=np.int64) if evidence is None else evidence.bins(atoms.values),
     )
 
 
@@ -99,7 +110,7 @@ def simulate_counts(
     rule, reference = kernel.RULES[spec.rule.code], kernel.FILTERS[spec.reference]
     dtype = _integers(model, int(checkpoints[-1]))
     arms = len(model.level)
-    lockstep = rule == kernel.UCB1 and reference in LOCKSTEP_ARMS
+    lockstep = rule == kernel.UCB1 and reference in LOCKSTEP_ARMS and not spec.audit and not model.cuts.size
     lockstep = lockstep and (shape == "lockstep" or (shape == "auto" and arms <= LOCKSTEP_ARMS[reference]))
     out = _Output(
         np.zeros((replications, checkpoints.size, arms), dtype=np.int64),
@@ -111,6 +122,10 @@ def simulate_counts(
         part = _Output(*(x[start:stop] for x in out))
         if lockstep:
             _run_lockstep(model, reference, checkpoints, key, first + start, dtype, watch, slot, part)
+        elif spec.learns:
+            _run_learners(model, spec, checkpoints, key, first + start, watch, slot, part)
+        elif model.channelled is not None:
+            _run_noisy(model, model.channelled, spec, checkpoints, key, first + start, watch, slot, part)
         else:
             _run_single(model, spec, checkpoints, key, first + start, dtype, watch, slot, part)
 
@@ -121,14 +136,17 @@ def simulate_counts(
 def oracle_rewards(
     model: Model, arm: int, *, checkpoints: Ints, replications: int, seed: int, first: int = 0, threads: int | None = None
 ) -> Floats:
-    """What always pulling ``arm`` would have paid up to each checkpoint, on the same x_t: shape (N, C)."""
+    """What always pulling ``arm`` would have paid up to each checkpoint, on the same draws: shape (N, C)."""
     out = np.zeros((replications, checkpoints.size), dtype=np.int64)
-    pays = model.table[arm, model.level[arm], -1]
-    key = streams.seed_words(seed)
+    if model.cuts.size:
+        cuts, pays = model.cuts[arm : arm + 1], model.table[arm, :, -1]
+    else:
+        cuts, pays = model.cuts, model.table[arm, model.level[arm], -1]
+    pays, key = np.ascontiguousarray(pays), streams.seed_words(seed)
 
     def run(start: int, stop: int, watch: Ints, slot: int) -> None:
         draws = (model.thresholds, model.guide)
-        _follow(first + start, *key, *draws, pays, checkpoints, watch, slot, out[start:stop])
+        _follow(first + start, *key, *draws, pays, cuts, checkpoints, watch, slot, out[start:stop])
 
     _in_threads(run, replications, BLOCK, threads, None)
     return np.asarray(out * model.unit, dtype=float)
@@ -189,6 +207,14 @@ def _in_threads(
             raise
 
 
+def _setting(model: Model, spec: Spec, key: tuple[int, int]) -> tuple[Ints, Floats]:
+    """The kernel's meta and params."""
+    meta = np.zeros(kernel.META, dtype=np.int64)
+    meta[kernel.POLICY], meta[kernel.REFERENCE] = kernel.RULES[spec.rule.code], kernel.FILTERS[spec.reference]
+    meta[kernel.SEED_LOW], meta[kernel.SEED_HIGH] = key
+    return meta, np.array([model.unit, model.scale, spec.sd(model.scale), model.low, model.span, spec.audit])
+
+
 def _run_single(
     model: Model,
     spec: Spec,
@@ -200,14 +226,37 @@ def _run_single(
     slot: int,
     out: _Output,
 ) -> None:
-    meta = np.zeros(kernel.META, dtype=np.int64)
-    meta[kernel.POLICY], meta[kernel.REFERENCE] = kernel.RULES[spec.rule.code], kernel.FILTERS[spec.reference]
-    meta[kernel.SEED_LOW], meta[kernel.SEED_HIGH] = key
-    params = np.array([model.unit, model.scale, spec.sd(model.scale), model.low, model.span])
+    meta, params = _setting(model, spec, key)
     counted = meta[kernel.POLICY] == kernel.KL_EMPIRICAL
     seen = np.zeros(model.table.shape[:2] if counted else (0, 0), dtype=np.int64)
     draws = (model.thresholds, model.guide)
     _single(first, meta, params, seen, model.table.astype(dtype), model.level, *draws, rounds, watch, slot, *out)
+
+
+def _run_learners(
+    model: Model, spec: Spec, rounds: Ints, key: tuple[int, int], first: int, watch: Ints, slot: int, out: _Output
+) -> None:
+    assert model.evidence is not None
+    meta, params = _setting(model, spec, key)
+    learner = learner_for(spec, model.evidence, model.bins)
+    draws = (model.table, model.level, model.cuts, model.thresholds, model.guide)
+    play_learners(first, meta, params, *draws, learner, rounds, watch, slot, *out)
+
+
+def _run_noisy(
+    model: Model,
+    channelled: Channelled,
+    spec: Spec,
+    rounds: Ints,
+    key: tuple[int, int],
+    first: int,
+    watch: Ints,
+    slot: int,
+    out: _Output,
+) -> None:
+    meta, params = _setting(model, spec, key)
+    draws = (model.thresholds, model.guide)
+    _single_noisy(first, meta, params, model.table, model.cuts, *channelled, *draws, rounds, watch, slot, *out)
 
 
 def _run_lockstep(
@@ -284,6 +333,67 @@ def _single(
 
 
 @compiled
+def _single_noisy(
+    first: int,
+    meta: Ints,
+    params: Floats,
+    table: Ints,
+    cuts: Ints,
+    channel: Floats,
+    bare: Ints,
+    room: int,
+    thresholds: Ints,
+    guide: Ints,
+    checkpoints: Ints,
+    watch: Ints,
+    slot: int,
+    pulls: Ints,
+    reward: Ints,
+    excluded: Ints,
+) -> None:
+    """As ``_single``, where some arm's reward is random. Every replication starts from ``bare``: ``Channelled.fits``."""
+    arms, rounds = table.shape[0], checkpoints[-1]
+    k0, k1 = meta[kernel.SEED_LOW], meta[kernel.SEED_HIGH]
+    counts = np.zeros((kernel.COUNTS, arms), dtype=np.int64)
+    sums = np.zeros((arms, arms), dtype=np.int64)
+    seen = np.zeros(table.shape[:2], dtype=np.int64)
+    fits, work = bare.copy(), np.zeros(room)
+    mean, root, index = np.zeros(arms), np.zeros(arms), np.zeros(arms)
+    u, v = np.empty(_CHUNK // 2, dtype=np.int64), np.empty(_CHUNK // 2, dtype=np.int64)
+    atoms, coin = np.empty(_CHUNK, dtype=np.int64), np.empty(_CHUNK, dtype=np.int64)
+    for i in range(pulls.shape[0]):
+        meta[kernel.REPLICATION] = first + i
+        kernel.reset(meta, counts, sums, mean, root)
+        seen[:] = 0
+        fits[:] = bare
+        c = 0
+        for t in range(rounds):
+            at = t % _CHUNK
+            if at == 0:
+                if watch[0]:
+                    return
+                watch[slot] = i * rounds + t
+                draw_rounds(t, first + i, k0, k1, thresholds, guide, u, v, atoms)
+                draw_rewards(t, first + i, k0, k1, coin)
+            kernel.refresh(meta, counts, sums, seen, channel, fits, work)
+            # Only PLAY reads level, atoms and out: any arrays of their types will do.
+            arm = kernel.advance(
+                kernel.SELECT, 0, 0, meta, params, counts, sums, mean, root, index, seen, table, counts, meta, meta
+            )
+            for k in range(arms):
+                excluded[i, k] += 1 if index[k] == -np.inf else 0
+            m = level_of(coin[at], cuts, arm, atoms[at])
+            kernel.advance(
+                kernel.OBSERVE, arm, m, meta, params, counts, sums, mean, root, index, seen, table, counts, meta, meta
+            )
+            if t + 1 == checkpoints[c]:
+                for k in range(arms):
+                    pulls[i, c, k] = counts[kernel.PULLS, k]
+                    reward[i, c] += counts[kernel.TOTAL, k]
+                c += 1
+
+
+@compiled
 def _follow(
     first: int,
     k0: int,
@@ -291,15 +401,20 @@ def _follow(
     thresholds: Ints,
     guide: Ints,
     pays: Ints,
+    cuts: Ints,
     checkpoints: Ints,
     watch: Ints,
     slot: int,
     reward: Ints,
 ) -> None:
-    """The rewards ``pays[j]`` of one fixed arm along the x_t of each replication; fills reward (N, C)."""
+    """The rewards of one fixed arm along the draws of each replication; fills reward (N, C).
+
+    ``pays[j]`` by atom where ``cuts`` is empty, else ``pays[m]`` by level, ``cuts`` (1, J, M - 1) deciding which.
+    """
     u = np.empty(_CHUNK // 2, dtype=np.int64)
     v = np.empty(_CHUNK // 2, dtype=np.int64)
     atoms = np.empty(_CHUNK, dtype=np.int64)
+    coin = np.empty(_CHUNK, dtype=np.int64)
     for i in range(reward.shape[0]):
         t, total = 0, 0
         for c in range(checkpoints.size):
@@ -309,6 +424,9 @@ def _follow(
                         return
                     watch[slot] = i * checkpoints[-1] + t
                     draw_rounds(t, first + i, k0, k1, thresholds, guide, u, v, atoms)
-                total += pays[atoms[t % _CHUNK]]
+                    if cuts.size:
+                        draw_rewards(t, first + i, k0, k1, coin)
+                at = t % _CHUNK
+                total += pays[level_of(coin[at], cuts, 0, atoms[at]) if cuts.size else atoms[at]]
                 t += 1
             reward[i, c] = total

@@ -1,0 +1,74 @@
+"""Every arm as a channel from X to its rewards, on a listed support: what joint evidence on the law of X is read through.
+
+Row i = ``offset[k] + m`` stands for "arm k paid its m-th reward", and ``A[i, j]`` is its probability at the j-th point. Columns
+are kept sparse: a deterministic arm has one entry in each.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from headwater.arrays import Floats, Ints
+from headwater.problem import Problem, Random
+from headwater.pseudo.finite import find_channel, find_levels
+
+
+class Channels(NamedTuple):
+    """``values[k]`` (M_k,): arm k's rewards, ascending. ``g`` (K, J): its mean at each point. ``offset`` (K + 1,).
+
+    Column j holds the rows ``row[start[j]:start[j + 1]]`` with probabilities ``weight`` of the same places, by ascending row.
+    """
+
+    values: list[Floats]
+    g: Floats
+    offset: Ints
+    start: Ints
+    row: Ints
+    weight: Floats
+
+    def matrix(self, k: int) -> Floats:
+        """Arm k's channel in full, shape (M_k, J): its columns sum to 1."""
+        low, high = self.offset[k : k + 2]
+        mine = (self.row >= low) & (self.row < high)
+        out = np.zeros((high - low, len(self.start) - 1))
+        column = np.repeat(np.arange(len(self.start) - 1), np.diff(self.start))
+        out[self.row[mine] - low, column[mine]] = self.weight[mine]
+        return out
+
+
+def channels_of(problem: Problem) -> Channels:
+    """The problem's channels, made on first use and kept with it. O(K J log J) for deterministic arms.
+
+    >>> import headwater as hw
+    >>> ads = hw.Problem(latent=hw.Discrete(["a", "b"]), arms={"sure": [1, 2], "coin": {"outcomes": [0, 1],
+    ...                  "probabilities": [[0.9, 0.1], [0.2, 0.8]]}})
+    >>> channels_of(ads).matrix(1)
+    array([[0.9, 0.2],
+           [0.1, 0.8]])
+    """
+    return problem.remember("channels", lambda: _build(problem))
+
+
+def _build(problem: Problem) -> Channels:
+    g = problem.rewards
+    values, rows, columns, weights, offset = [], [], [], [], [0]
+    for k, arm in enumerate(problem.arms.values()):
+        if isinstance(arm, Random):
+            value, matrix = find_channel(arm)
+            values.append(value)
+            m, j = np.nonzero(matrix)
+            weights.append(matrix[m, j])
+        else:
+            levels = find_levels(g[k])
+            values.append(levels.value)
+            m, j = levels.level, np.arange(g.shape[1])
+            weights.append(np.ones(len(j)))
+        rows.append(m + offset[-1])
+        columns.append(j)
+        offset.append(offset[-1] + len(values[-1]))
+    row, column, weight = np.concatenate(rows), np.concatenate(columns), np.concatenate(weights)
+    order = np.lexsort((row, column))
+    start = np.concatenate([[0], np.cumsum(np.bincount(column, minlength=g.shape[1]))])
+    return Channels(values, g, np.array(offset), start.astype(np.int64), row[order].astype(np.int64), weight[order])

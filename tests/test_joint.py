@@ -1,0 +1,375 @@
+"""The likelihood's solver, the joint index, its laziness, the guard, and what is said of the law of X."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import brentq
+from scipy.stats import binom
+
+from channel_strategies import channels_and_counts, draw_counts, random_problem, stacked
+from headwater.arrays import Floats, Ints
+from headwater.errors import SizeError
+from headwater.paper import CASES
+from headwater.policies import joint
+from headwater.policies.evidence import Evidence
+from headwater.policies.inference import LatentLaw, latent_law
+from headwater.policies.joint import (
+    BEST,
+    BOUND,
+    EXACT,
+    FORECAST,
+    Mind,
+    contradiction,
+    decide,
+    doubt,
+    likeliest,
+    make_mind,
+    relearn,
+    witness,
+)
+from headwater.policies.likelihood import Lens, climb, log_likelihood, make_lens, maximise_likelihood
+from headwater.pseudo.channels import Channels, channels_of
+
+DISCRETE = {case.id: case.problem for case in CASES if case.id.startswith("discrete")}
+
+
+def lens_of(channels: Channels) -> Lens:
+    low = float(channels.g.min())
+    return make_lens(channels, low, float(channels.g.max()) - low)
+
+
+def known(channels: Channels, counts: Floats, *, eager: bool = False) -> tuple[Lens, Mind]:
+    lens = lens_of(channels)
+    mind = make_mind(lens, eager=eager)
+    mind.n[:] = counts
+    relearn(lens, mind)
+    return lens, mind
+
+
+def law(channels: Channels, counts: Floats, labels: list[str], confidence: float) -> LatentLaw:
+    """What counts (R,) say of the law of X."""
+    seen = np.zeros((len(channels.values), int(np.diff(channels.offset).max())), dtype=np.int64)
+    for k in range(len(seen)):
+        low, high = channels.offset[k : k + 2]
+        seen[k, : high - low] = counts[low:high]
+    low, span = float(channels.g.min()), float(np.ptp(channels.g))
+    doubted = np.zeros(len(seen), dtype=np.int64)
+    return latent_law(Evidence(channels, low, span, None), seen, labels, doubted, confidence)
+
+
+def cvxpy_maximum(channels: Channels, counts: Floats, g: Floats, floor: float | None) -> float:
+    """The largest g·p with log-likelihood at least ``floor``; without one the largest log-likelihood. Independent of ours."""
+    cp: Any = importlib.import_module("cvxpy")
+    p = cp.Variable(channels.g.shape[1], nonneg=True)
+    seen = counts > 0
+    likelihood = cp.sum(cp.multiply(counts[seen], cp.log(stacked(channels)[seen] @ p)))
+    limits = [cp.sum(p) == 1] + ([] if floor is None else [likelihood >= floor])
+    programme = cp.Problem(cp.Maximize(likelihood if floor is None else g @ p), limits)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        programme.solve(solver="CLARABEL", tol_gap_abs=1e-10, tol_gap_rel=1e-11, tol_feas=1e-10)
+    return float(programme.value)
+
+
+@given(channels_and_counts(most_pulls=10**5))
+def test_the_likeliest_law_is_certified(case: tuple[Channels, Floats, Floats]) -> None:
+    channels, p_true, counts = case
+    p, gap = maximise_likelihood(channels, counts)
+    assert p.min() >= 0 and abs(p.sum() - 1) < 1e-12
+    assert gap <= 1e-9 + 1e-12 * counts.sum()
+    a, seen = stacked(channels)[counts > 0], counts[counts > 0]
+    # the certificate, recomputed: the gradient is nowhere above its mean under p
+    gradient = a.T @ (seen / (a @ p))
+    assert gradient.max() - counts.sum() <= 1e-8 + 1e-10 * counts.sum()
+    assert seen @ np.log(a @ p) >= seen @ np.log(a @ p_true) - 1e-7
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_likelihood_and_index_agree_with_cvxpy(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    channels = channels_of(random_problem(seed, 3, 6, noisy=(seed % 3) / 2))
+    counts = draw_counts(channels, rng.dirichlet(np.ones(6)), rng.integers(1, 300, 3), seed)
+    lens, mind = known(channels, counts, eager=True)
+    delta = math.log(counts.sum() + 1)
+    decide(lens, mind, delta)
+    best = float(mind.whole[BEST])
+    assert cvxpy_maximum(channels, counts, lens.g[0], None) == pytest.approx(best, abs=1e-5)
+    for ell in range(3):
+        assert mind.arms[ell, EXACT] == 1
+        assert cvxpy_maximum(channels, counts, lens.g[ell], best - delta) == pytest.approx(mind.arms[ell, BOUND], abs=2e-6)
+
+
+def play(channels: Channels, p: Floats, horizon: int, *, eager: bool, seed: int) -> Ints:
+    lens = lens_of(channels)
+    mind = make_mind(lens, eager=eager)
+    rng = np.random.default_rng(seed)
+    laws = [np.cumsum(channels.matrix(k), axis=0)[:-1] for k in range(len(channels.values))]
+    chosen = np.zeros(horizon, dtype=np.int64)
+    for t in range(horizon):
+        x, u = rng.choice(len(p), p=p), rng.random()
+        chosen[t] = k = decide(lens, mind, math.log(t + 1))
+        witness(lens, mind, k, int(channels.offset[k] + np.searchsorted(laws[k][:, x], u, side="right")))
+    return chosen
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_laziness_changes_no_action(seed: int) -> None:
+    channels = channels_of(random_problem(seed, 2 + seed % 4, 2 + seed % 7, noisy=(seed % 3) / 2))
+    p = np.random.default_rng(seed).dirichlet(np.ones(channels.g.shape[1]))
+    lazy, eager = (play(channels, p, 400, eager=eager, seed=seed) for eager in (False, True))
+    assert np.array_equal(lazy, eager)
+
+
+@pytest.mark.parametrize("name", sorted(DISCRETE))
+def test_laziness_changes_no_action_in_the_papers_cases(name: str) -> None:
+    problem = DISCRETE[name]
+    channels = channels_of(problem)
+    p = np.array(problem.to_dict()["latent"]["probabilities"])
+    lazy, eager = (play(channels, p, 1500, eager=eager, seed=3) for eager in (False, True))
+    assert np.array_equal(lazy, eager)
+
+
+@given(channels_and_counts(), st.integers(0, 2**32 - 1))
+def test_bounds_that_follow_the_counts_enclose_the_index(case: tuple[Channels, Floats, Floats], seed: int) -> None:
+    """Solve, count more rewards, and compare the bounds with solving anew."""
+    channels, p, counts = case
+    lens, mind = known(channels, counts)
+    delta = math.log(counts.sum() + 1)
+    mind.whole[joint.EAGER] = 1
+    decide(lens, mind, delta)
+    rng = np.random.default_rng(seed)
+    for _ in range(int(rng.integers(1, 40))):
+        k = int(rng.integers(len(channels.values)))
+        law = channels.matrix(k) @ p
+        witness(lens, mind, k, int(channels.offset[k] + rng.choice(len(law), p=law / law.sum())))
+    delta = math.log(mind.n.sum() + 1)
+    mind.arms[:, EXACT] = 0
+    joint._enclose(mind, delta)
+    low, high = mind.arms[:, joint.FLOOR].copy(), mind.arms[:, BOUND].copy()
+    lens, fresh = known(channels, mind.n, eager=True)
+    decide(lens, fresh, delta)
+    assert np.all(low <= fresh.arms[:, BOUND] + 1e-8)
+    assert np.all(high >= fresh.arms[:, BOUND] - 1e-8)
+
+
+@given(channels_and_counts())
+def test_counting_one_by_one_equals_counting_at_once(case: tuple[Channels, Floats, Floats]) -> None:
+    """Also what merging two replicas rests on: everything is a function of the counts."""
+    channels, _, counts = case
+    counts = np.minimum(counts, 40)
+    lens, once = known(channels, counts, eager=True)
+    single = make_mind(lens, eager=True)
+    for k in range(len(channels.values)):
+        for i in range(channels.offset[k], channels.offset[k + 1]):
+            for _ in range(int(counts[i])):
+                witness(lens, single, k, i)
+    delta = math.log(counts.sum() + 1)
+    assert decide(lens, once, delta) == decide(lens, single, delta)
+    assert np.allclose(once.arms[:, BOUND], single.arms[:, BOUND], atol=1e-8)
+    assert once.whole[FORECAST] == pytest.approx(single.whole[FORECAST], abs=1e-8)
+
+
+@pytest.mark.parametrize("name", sorted(DISCRETE))
+@pytest.mark.parametrize("observed", range(3))
+def test_with_one_arm_pulled_the_index_tends_to_the_papers_pseudo_reward(name: str, observed: int) -> None:
+    """For counts that grow while delta does not, from above, and as fast as 1/sqrt(n)."""
+    problem = DISCRETE[name]
+    channels = channels_of(problem)
+    matrix = channels.matrix(observed)
+    p = np.array(problem.to_dict()["latent"]["probabilities"])
+    law = matrix @ p
+    phi = np.array([sum(law[m] * g[matrix[m] > 0].max() for m in range(len(law))) for g in channels.g])
+    errors = []
+    for n in (10**3, 10**5, 10**7, 10**9):
+        counts = np.zeros(int(channels.offset[-1]))
+        counts[channels.offset[observed] : channels.offset[observed + 1]] = np.rint(n * law)
+        lens, mind = known(channels, counts, eager=True)
+        decide(lens, mind, 1.0)
+        index = channels.g.min() + np.ptp(channels.g) * mind.arms[:, BOUND]
+        assert np.all(index >= phi - 1e-6)
+        errors.append(np.max(index - phi))
+    assert errors[-1] < 2e-4 and all(later < 0.2 * earlier for earlier, later in itertools.pairwise(errors))
+
+
+def test_the_index_falls_as_evidence_grows_and_never_below_the_likeliest_mean() -> None:
+    channels = channels_of(DISCRETE["discrete-2"])
+    counts = draw_counts(channels, np.array([0.25, 0.17, 0.25, 0.17, 0.16]), np.array([30, 30, 300]), 1)
+    before = np.full(3, np.inf)
+    for factor in (1, 4, 16):
+        lens, mind = known(channels, factor * counts, eager=True)
+        decide(lens, mind, 3.0)
+        assert np.all(mind.arms[:, BOUND] < before)
+        before = mind.arms[:, BOUND].copy()
+        assert np.all(before >= lens.g @ likeliest(lens, mind) - 1e-9)
+
+
+def test_ties_go_to_the_first_arm_and_nothing_known_means_the_largest_reward() -> None:
+    channels = channels_of(random_problem(5, 3, 4, noisy=0))
+    twins = channels._replace(g=np.stack([channels.g[0], channels.g[0], channels.g[2]]))
+    lens = lens_of(twins)
+    mind = make_mind(lens)
+    assert decide(lens, mind, 0.0) == int(np.argmax(lens.g.max(axis=1) >= lens.g.max() - 1e-12))
+    assert np.allclose(mind.arms[:, BOUND], lens.g.max(axis=1))
+
+
+def test_compiled_equals_python() -> None:
+    channels = channels_of(random_problem(11, 3, 5))
+    counts = draw_counts(channels, np.full(5, 0.2), np.array([40, 3, 9]), 0)
+    results = []
+    for function in (climb, climb.py_func):  # type: ignore[attr-defined]
+        lens, p, z = lens_of(channels), np.full(5, 0.2), np.zeros(len(counts))
+        gap = function(lens, counts, lens.g[1], 3.0, 1e-10, p, z)
+        results.append((p, gap, log_likelihood(counts, z)))
+    assert np.allclose(results[0][0], results[1][0], atol=1e-12)
+    assert results[0][2] == pytest.approx(results[1][2], abs=1e-12)
+
+
+def test_impossible_rewards_have_likelihood_zero() -> None:
+    assert log_likelihood(np.array([1.0, 2.0]), np.array([0.0, 1.0])) == -np.inf
+    assert log_likelihood(np.array([0.0, 2.0]), np.array([0.0, 0.5])) == pytest.approx(2 * math.log(0.5))
+
+
+# The guard.
+
+
+def test_the_forecast_is_the_product_of_its_predictions() -> None:
+    channels = channels_of(random_problem(3, 2, 3))
+    lens = lens_of(channels)
+    mind = make_mind(lens)
+    expected, tally = 0.0, np.zeros(int(channels.offset[-1]))
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        k = int(rng.integers(2))
+        low, high = channels.offset[k : k + 2]
+        i = int(rng.integers(low, high))
+        expected += math.log((tally[i] + 0.5) / (tally[low:high].sum() + 0.5 * (high - low)))
+        tally[i] += 1
+        witness(lens, mind, k, i)
+    assert mind.whole[FORECAST] == pytest.approx(expected, abs=1e-10)
+
+
+def alarms(model: Channels, truth: Channels, p: Floats, runs: int, rounds: int, rate: float) -> int:
+    """In how many runs the guard speaks, arms pulled in turn and paid by ``truth``."""
+    lens, count = lens_of(model), 0
+    laws = [truth.matrix(k) @ p for k in range(len(truth.values))]
+    for run in range(runs):
+        rng = np.random.default_rng(run)
+        mind = make_mind(lens)
+        for t in range(rounds):
+            k = t % len(laws)
+            witness(lens, mind, k, int(truth.offset[k] + rng.choice(len(laws[k]), p=laws[k] / laws[k].sum())))
+            if t % 10 == 9 and contradiction(lens, mind, rate) >= 0:
+                count += 1
+                break
+    return count
+
+
+def test_the_guard_rarely_speaks_against_a_right_model_and_soon_against_a_wrong_one() -> None:
+    channels = channels_of(random_problem(8, 3, 4, noisy=1))
+    p = np.array([0.4, 0.3, 0.2, 0.1])
+    # a false alarm has probability at most 0.1 in a run: 300 runs exceed this number with probability below 1e-4
+    assert alarms(channels, channels, p, 300, 200, 0.1) <= binom.ppf(1 - 1e-4, 300, 0.1)
+    wrong = channels_of(random_problem(9, 3, 4, noisy=1))
+    assert alarms(channels, wrong, p, 20, 600, 1e-3) == 20
+
+
+def test_the_arm_that_fits_worst_is_doubted_and_its_own_index_taken() -> None:
+    channels = channels_of(random_problem(8, 3, 4, noisy=1))
+    p = np.array([0.4, 0.3, 0.2, 0.1])
+    counts = draw_counts(channels, p, np.array([500, 500, 0]), 0)
+    low, high = channels.offset[2:4]
+    counts[high - 1] = 400  # only ever its largest reward
+    lens, mind = known(channels, counts)
+    assert contradiction(lens, mind, 1e-3) == 2
+    doubt(lens, mind, 2)
+    assert mind.n[low:high].sum() == 0 and mind.pulls[2] == 0
+    assert contradiction(lens, mind, 1e-3) == -1
+    witness(lens, mind, 2, int(low))
+    assert mind.n[low:high].sum() == 0
+    mind.own[2] = 0.123
+    decide(lens, mind, 3.0)
+    assert mind.arms[2, BOUND] == 0.123
+
+
+def test_an_arms_own_index_caps_the_joint_one() -> None:
+    channels = channels_of(DISCRETE["discrete-1"])
+    counts = draw_counts(channels, np.full(5, 0.2), np.array([50, 50, 50]), 0)
+    lens, mind = known(channels, counts, eager=True)
+    mind.own[1] = 0.01
+    decide(lens, mind, 2.0)
+    assert mind.arms[1, BOUND] == 0.01 and mind.arms[0, BOUND] > 0.01
+
+
+# What X is.
+
+
+def test_the_interval_of_a_coin_is_the_one_its_forecast_leaves() -> None:
+    channels = channels_of(random_problem(1, 2, 2, noisy=0, levels=2))
+    k = next(k for k in range(2) if len(channels.values[k]) == 2)
+    counts = np.zeros(int(channels.offset[-1]))
+    counts[channels.offset[k] : channels.offset[k] + 2] = 30, 70
+    found = law(channels, counts, ["a", "b"], 0.95)
+    limit = known(channels, counts)[1].whole[FORECAST] + math.log(0.05)
+    n = counts[channels.offset[k] : channels.offset[k] + 2][channels.matrix(k).argmax(axis=0)]
+    ends = [
+        brentq(lambda q: n[0] * math.log(q) + n[1] * math.log(1 - q) - limit, *s)
+        for s in ((1e-9, n[0] / 100), (n[0] / 100, 1 - 1e-9))
+    ]
+    assert found.values[0].likeliest == pytest.approx(n[0] / 100, abs=1e-6)
+    assert (found.values[0].low, found.values[0].high) == pytest.approx(ends, abs=1e-5)
+    assert not found.contradicted and not found.alike
+
+
+@settings(max_examples=20)
+@given(channels_and_counts())
+def test_intervals_hold_the_truth(case: tuple[Channels, Floats, Floats]) -> None:
+    """At 1 - 1e-6 a miss in some hundred examples has probability below 1e-3."""
+    channels, p, counts = case
+    found = law(channels, counts, [str(j) for j in range(len(p))], 1 - 1e-6)
+    for value, truth in zip(found.values, p, strict=True):
+        assert value.low - 1e-6 <= truth <= value.high + 1e-6
+        assert 0 <= value.low <= value.likeliest <= value.high <= 1
+
+
+def test_values_that_no_pulled_arm_tells_apart_are_said_to_be_alike() -> None:
+    channels = channels_of(DISCRETE["discrete-2"])
+    counts = draw_counts(channels, np.array([0.25, 0.17, 0.25, 0.17, 0.16]), np.array([0, 0, 5000]), 0)
+    found = law(channels, counts, ["x1", "x2", "x3", "x4", "x5"], 0.95)
+    assert found.groups == (("x2", "x3"), ("x4", "x5"))
+    assert found.alike[0].high - found.alike[0].low < 0.1 < found.values[1].high - found.values[1].low
+    text = str(found)
+    assert "x2 and x3 look the same to every arm pulled so far: together 0.4" in text
+    body = found.to_dict()
+    assert body["alike"][1]["values"] == ["x4", "x5"] and set(body["values"]["x1"]) == {"likeliest", "low", "high"}
+
+
+def test_nothing_pulled_means_nothing_known() -> None:
+    channels = channels_of(DISCRETE["discrete-1"])
+    found = law(channels, np.zeros(int(channels.offset[-1])), list("abcde"), 0.95)
+    assert all((v.low, v.high) == (0, 1) for v in found.values)
+    assert found.groups == (tuple("abcde"),)
+
+
+def test_a_contradicted_model_says_so() -> None:
+    channels = channels_of(random_problem(8, 2, 4, noisy=1))
+    counts = np.zeros(int(channels.offset[-1]))
+    counts[[channels.offset[1] - 1, channels.offset[2] - 1]] = 5000
+    found = law(channels, counts, list("abcd"), 0.95)
+    assert found.contradicted and str(found).startswith("No law of X fits these rewards")
+    assert all((v.low, v.high) == (0, 1) for v in found.values)
+
+
+def test_too_many_values_are_refused() -> None:
+    channels = channels_of(random_problem(0, 2, 301, noisy=0))
+    counts = np.zeros(int(channels.offset[-1]))
+    with pytest.raises(SizeError, match="latent: got 301 values of X; expected at most 300"):
+        law(channels, counts, [str(j) for j in range(301)], 0.95)
