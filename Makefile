@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: run test lint bench serve clean
+.PHONY: run test lint bench tournament serve clean
 
 run: $(READY)  ## reproduce the paper: one page, its figures and data, in results/
 	@$(BIN)/headwater reproduce
@@ -20,6 +20,15 @@ lint: $(READY)
 
 bench: $(READY)
 	@$(BIN)/python benchmarks/performance.py
+
+tournament: $(READY)  ## docs/tournament.md: which policy is best, and what the audit costs; about an hour
+	@rm -f results/panels.json results/random.json
+	@$(BIN)/python benchmarks/tournament.py --problems 0 --policies c-ucb ucb1 c-ts joint-ucb --output results/panels.json
+	@$(BIN)/python benchmarks/tournament.py --problems 0 --panel-runs 200 --policies latent-ts graves-lai --output results/panels.json
+	@$(BIN)/python benchmarks/tournament.py --problems 0 --cases vector-2 --policies latent-ts --output results/panels.json
+	@$(BIN)/python benchmarks/tournament.py --panel-runs 0 --policies c-ucb ucb1 c-ts joint-ucb latent-ts --output results/random.json
+	@$(BIN)/python benchmarks/audit.py
+	@$(BIN)/python benchmarks/tournament_page.py
 
 serve: $(READY) results/index.html  ## look at the page on this machine
 	@echo "The page is at http://127.0.0.1:8765/ (Ctrl-C ends it)"

@@ -17,6 +17,8 @@ import headwater
 from headwater import cli
 from headwater.starters import STARTERS
 
+ROOT = Path(__file__).parent.parent
+
 
 class Outcome(NamedTuple):
     status: int
@@ -251,6 +253,118 @@ def test_random_rewards_are_analysed(run: Run, tmp_path: Path) -> None:
     assert got.status == 0 and "coupon" in got.out and (tmp_path / "p.png").stat().st_size > 1000
     found = json.loads(run("analyze", path, "--json").out)
     assert found["bounds"]["theorems"] == {"pulls": {}, "regret": None} and found["bounds"]["graves_lai"] >= 0
+
+
+def test_analyze_says_what_regret_is_possible(run: Run, tmp_path: Path) -> None:
+    """In the table, in words and on the page; the paper's second discrete case has C > 0, and one law to rule out."""
+    file = ROOT / "examples" / "paper" / "discrete-2.toml"
+    out = " ".join(run("analyze", file).out.split())
+    for words in ("cheapest exploration", "below 4.79 × log T", "4.99 × log T pulls of arm 2 and 3.1 × log T pulls of arm 1"):
+        assert words in out
+    assert "x4 0.17 → 0.046" in out and "under it arm 2 draws level with arm 3, whose own rewards" in out
+    page = tmp_path / "page.html"
+    assert run("analyze", file, "--plot", page).status == 0
+    text = page.read_text(encoding="utf-8")
+    assert "What regret is possible" in text and "x4 0.17 → 0.046" in text
+
+
+def test_bounds_of_random_rewards(run: Run) -> None:
+    out = " ".join(run("analyze", ROOT / "examples" / "coupons.toml").out.split())
+    assert "under it bundle draws level with mailing" in out and "hardly any of the 2 others" in out
+
+
+def test_bounded_regret_is_said_in_words(run: Run, ads: Path) -> None:
+    out = run("analyze", ads).out
+    assert "No exploration is needed in the long run" in out and "cheapest exploration" not in out
+
+
+# latent, explain
+
+
+@pytest.fixture
+def state(ads: Path, tmp_path: Path) -> Path:
+    """Two pulls of banner, which tells students from the rest, and nothing else."""
+    policy = headwater.make_policy("joint-ucb", headwater.load_problem(ads))
+    policy.update(["banner", "banner"], [1, 2])
+    path = tmp_path / "state.json"
+    path.write_text(json.dumps(policy.state()), encoding="utf-8")
+    return path
+
+
+def test_latent_shows_what_the_rewards_say(run: Run, ads: Path, state: Path) -> None:
+    got = run("latent", ads, "--state", state)
+    assert got.status == 0 and got.err == ""
+    for words in (
+        "by joint-ucb after 2 rewards",
+        "student",
+        "together: worker and retiree",
+        "95 % confidence",
+        "No arm's rewards",
+    ):
+        assert words in got.out
+    data = json.loads(run("latent", ads, "--state", state, "--confidence", 0.9, "--json").out)
+    assert data["confidence"] == 0.9 and data["rounds"] == 2 and data["policy"] == "joint-ucb" and data["doubted"] == []
+    assert set(data["values"]) == {"student", "worker", "retiree"}
+    assert data["alike"][0]["values"] == ["worker", "retiree"]
+    assert data["values"]["student"]["likeliest"] == pytest.approx(0.5)
+
+
+def test_latent_names_doubted_arms(run: Run, ads: Path, state: Path) -> None:
+    stored = json.loads(state.read_text(encoding="utf-8"))
+    state.write_text(json.dumps(stored | {"doubted": ["banner"]}), encoding="utf-8")
+    assert "The rewards of banner contradict the model" in run("latent", ads, "--state", state).out
+    assert json.loads(run("latent", ads, "--state", state, "--json").out)["doubted"] == ["banner"]
+    assert "The rewards of banner contradict the model" in run("explain", ads, "--state", state).out
+
+
+def test_explain_says_why(run: Run, ads: Path, state: Path) -> None:
+    problem = headwater.load_problem(ads)
+    policy = headwater.policies.from_state(json.loads(state.read_text(encoding="utf-8")), problem)
+    got = run("explain", ads, "--state", state)
+    assert got.status == 0 and got.err == "" and got.out.strip() == str(policy.explain())
+    data = json.loads(run("explain", ads, "--state", state, "--json").out)
+    assert data == json.loads(json.dumps(policy.explain().to_dict()))
+
+
+@pytest.mark.parametrize("command", ["latent", "explain"])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{", "is not JSON: "),
+        ("[" * 100_000, "is not JSON: "),
+        ("[]", 'error: state: expected a stored policy ("format": "headwater-policy")'),
+        ("{}", "error: state: expected a stored policy"),
+    ],
+)
+def test_states_that_are_none(command: str, text: str, expected: str, run: Run, ads: Path, tmp_path: Path) -> None:
+    path = tmp_path / "bad.json"
+    path.write_text(text, encoding="utf-8")
+    check_refusal(run(command, ads, "--state", path), expected)
+
+
+@pytest.mark.parametrize("command", ["latent", "explain"])
+def test_states_of_something_else(command: str, run: Run, ads: Path, state: Path, tmp_path: Path) -> None:
+    check_refusal(run(command, ads), "Missing option '--state'", "(see --help)")
+    check_refusal(run(command, ads, "--state", tmp_path / "absent.json"), "absent.json: No such file or directory")
+    (tmp_path / "binary.json").write_bytes(b"\xff\xfe")
+    check_refusal(run(command, ads, "--state", tmp_path / "binary.json"), "error: --state: ", "is not JSON: ")
+    other = ROOT / "examples" / "paper" / "discrete-2.toml"
+    check_refusal(run(command, other, "--state", state), "error: state.")
+
+
+def test_latent_refuses(run: Run, ads: Path, state: Path, tmp_path: Path) -> None:
+    check_refusal(
+        run("latent", ads, "--state", state, "--confidence", 1), "error: confidence: got 1.0; expected a number between"
+    )
+    path = tmp_path / "curves.toml"
+    path.write_text(STARTERS["continuous"], encoding="utf-8")
+    state.write_text(json.dumps(headwater.make_policy("c-ucb", headwater.load_problem(path)).state()), encoding="utf-8")
+    check_refusal(run("latent", path, "--state", state), "error: latent: got continuous X that is not listed")
+
+
+def test_simulate_help_names_every_policy(run: Run) -> None:
+    words = " ".join(run("simulate", "--help").out.split())
+    assert all(name in words for name in (*headwater.policies.NAMES, "auto"))
 
 
 # pseudo

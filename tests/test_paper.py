@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from headwater.paper import CASES, TWO_ARMS, compare
+from headwater.paper import CASES, LEARNERS, TWO_ARMS, compare, learners, reproduce
 
 KNOWN = {
     ("continuous-1", "arm 2 and arm 3 are non-competitive"),
@@ -49,3 +49,23 @@ def test_one_case_at_a_time_and_as_json() -> None:
             "agrees": True,
         }
     ]
+
+
+def test_continuous_cases_leave_out_what_needs_a_listed_support() -> None:
+    for case in CASES:
+        assert learners(case) == (LEARNERS[:1] if case.id.startswith("continuous") else LEARNERS)
+
+
+def test_listed_cases_come_with_the_bound() -> None:
+    constants = {panel.case.id: panel.bounds.graves_lai for panel in compare() if panel.bounds is not None}
+    assert set(constants) == {case.id for case in CASES if not case.id.startswith("continuous")}
+    assert {id_ for id_, c in constants.items() if c == 0} == {"two-arms", "discrete-1", "vector-2"}  # no competitive arm
+
+
+def test_reproduce_tells_how_far_it_is_and_runs_every_policy() -> None:
+    told: list[float] = []
+    (panel,) = reproduce([TWO_ARMS], scale=0.005, progress=lambda title, share: told.append(share))
+    assert told == sorted(told) and told[-1] == 1 and told[0] >= 0
+    assert panel.simulation is not None
+    runs = {name: len(panel.simulation.regret(name)) for name in panel.simulation.outcomes}
+    assert (runs["c-ucb"], runs["ts"], runs["joint-ucb"]) == (500, TWO_ARMS.others, TWO_ARMS.learners)

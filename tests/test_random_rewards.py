@@ -443,11 +443,11 @@ def test_a_horizon_too_long_for_exact_sums_is_refused() -> None:
 
 
 def by_hand(chosen: int, top: float, t: int, audit: float, counts: Any, mean: Any, index: Any) -> int:
-    budget, best = audit * math.log(t), (-math.inf, 0)
+    budget, best = audit * (4 + math.log(t)), (-math.inf, 0)
+    top += 3.0 * math.sqrt(math.log(t) / t)
     for k in np.flatnonzero(np.isneginf(index)).tolist():
         n = counts[kernel.PULLS, k] + counts[kernel.PENDING, k]
-        unseen = math.inf if t >= 1 / audit else -math.inf
-        reach = unseen if n == 0 else indices.kl_ucb_index(mean[k], n, budget, -1.0, 3.0)
+        reach = math.inf if n == 0 else indices.kl_ucb_index(mean[k], n, budget, -1.0, 3.0)
         if reach >= top and (reach, -k) > best:
             best = (reach, -k)
     return chosen if best[0] == -math.inf else -best[1]
@@ -465,7 +465,7 @@ def test_who_is_audited(seed: int, arms: int, audit: float) -> None:
     chosen, t = int(rng.integers(arms)), int(rng.integers(1, 10**6))
     index[chosen] = 1.0
     top = float(mean[np.argmax(counts[kernel.PULLS])])
-    wanted = chosen if np.isinf(top) else by_hand(chosen, top, t, audit, counts, mean, index)
+    wanted = chosen if np.isinf(top) or t < 1 / audit else by_hand(chosen, top, t, audit, counts, mean, index)
     for function in (kernel.audited, kernel.audited.py_func):  # type: ignore[attr-defined]
         assert function(chosen, top, math.log(t), audit, -1.0, 3.0, counts, mean, index) == wanted
 

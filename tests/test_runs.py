@@ -118,12 +118,15 @@ def test_reproduce_writes_the_page_and_the_data(
     assert call(monkeypatch, "reproduce", "--scale", 0.01, "--output", tmp_path, "--json") == 0
     printed = json.loads(capsys.readouterr().out)
     assert set(printed) == {case.id for case in paper.CASES}
-    check_page(tmp_path / "index.html", "The paper says", "Step by step", "0.9996", *(case.title for case in paper.CASES))
+    words = ("The paper says", "Step by step", "0.9996", "Past the paper", "best ratio", "constant regret possible")
+    check_page(tmp_path / "index.html", *words, *paper.LEARNERS, *(case.title for case in paper.CASES))
+    assert (tmp_path / "figures" / "overview.png").stat().st_size > 5_000
     for case in paper.CASES:
         for name in (f"{case.id}.png", f"{case.id}.svg", f"{case.id}-regret.png", f"{case.id}-regret.svg"):
             assert (tmp_path / "figures" / name).stat().st_size > 5_000
         again = hw.load_simulation(tmp_path / "data" / case.id)
-        assert list(again.outcomes) == [*paper.POLICIES, *paper.OTHERS]
+        assert list(again.outcomes) == [*paper.POLICIES, *paper.OTHERS, *paper.learners(case)]
+        assert (printed[case.id]["bounds"] is None) == case.id.startswith("continuous")
         means = printed[case.id]["simulation"]["policies"]["c-ucb"]["regret_mean"]
         np.testing.assert_allclose(again.regret("c-ucb").mean(axis=0), means)
 

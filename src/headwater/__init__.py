@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from headwater.analysis import Analysis, analyze
-    from headwater.errors import ExpressionError, HeadwaterError, ProblemError, RewardError, SizeError
+    from headwater.errors import ExpressionError, HeadwaterError, ModelWarning, ProblemError, RewardError, SizeError
     from headwater.files import load_problem
     from headwater.latent import Continuous, Discrete, Interval, Vector
     from headwater.policies import KLUCB, UCB1, Correlated, Policy, Thompson, from_state, make_policy
@@ -30,6 +30,7 @@ __all__ = [
     "ExpressionError",
     "HeadwaterError",
     "Interval",
+    "ModelWarning",
     "Policy",
     "Problem",
     "ProblemError",
@@ -52,7 +53,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "analysis": ("Analysis", "analyze"),
-    "errors": ("ExpressionError", "HeadwaterError", "ProblemError", "RewardError", "SizeError"),
+    "errors": ("ExpressionError", "HeadwaterError", "ModelWarning", "ProblemError", "RewardError", "SizeError"),
     "files": ("load_problem",),
     "latent": ("Continuous", "Discrete", "Interval", "Vector"),
     "policies": ("KLUCB", "UCB1", "Correlated", "Policy", "Thompson", "from_state", "make_policy"),

@@ -15,6 +15,7 @@ from headwater.errors import HeadwaterError, ProblemError
 
 if TYPE_CHECKING:
     from headwater.analysis import Analysis
+    from headwater.policies import Policy
     from headwater.problem import Problem
     from headwater.regret_bounds import Bounds
     from headwater.simulation import Simulation
@@ -34,6 +35,7 @@ INTERRUPTED = 130
 
 File = Annotated[Path, typer.Argument(help="A problem file (.toml or .json).", show_default=False)]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object to standard output, and nothing else there.")]
+State = Annotated[Path, typer.Option(help="A stored policy: policy.state() of Python, as a JSON file.", show_default=False)]
 
 
 class Kind(StrEnum):
@@ -68,18 +70,22 @@ def analyze(
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Compute φ for every observed arm, not only for the best.")] = False,
 ) -> None:
-    """Means, gaps, pseudo-gaps and which arms are competitive; without a distribution, what holds for every one."""
+    """Means, gaps, pseudo-gaps, which arms are competitive and the least regret possible (small problems).
+
+    Without a distribution: what holds for every one.
+    """
     from headwater.analysis import analyze as run
     from headwater.files import load_problem
     from headwater.progress import working
+    from headwater.report.limits import limits as possible
 
     _check_plot(plot)
     problem = load_problem(file)
     with working("analysing …"):
         result = run(problem, full=full)
+        limits = possible(problem)
     if plot is not None:
-        _plot(problem, result, plot)
-    limits = _bounds(problem, result)
+        _plot(problem, result, plot, limits)
     if as_json:
         _print_json(result.to_dict() | ({} if limits is None else {"bounds": limits.to_dict()}))
     else:
@@ -116,6 +122,40 @@ def pseudo(
         print_pseudo(problem, k, reward, upper[:, 0], lower[:, 0])
 
 
+@app.command(
+    epilog="Example:  headwater latent problem.toml --state state.json   (Python stores a state:  "
+    "json.dump(policy.state(), open('state.json', 'w')))"
+)
+def latent(
+    file: File,
+    state: State,
+    confidence: Annotated[float, typer.Option(help="How sure the intervals are to hold, between 0 and 1.")] = 0.95,
+    as_json: Json = False,
+) -> None:
+    """What a policy's rewards say about X: how likely each value is, what no pulled arm tells apart, doubted arms."""
+    policy = _stored_policy(file, state)
+    law = policy.latent(confidence)
+    if as_json:
+        about = {"policy": policy.spec.title, "rounds": policy.rounds}
+        _print_json({**about, **law.to_dict(), "doubted": policy.doubted})
+    else:
+        from headwater.tables import print_latent
+
+        print_latent(policy, law)
+
+
+@app.command(epilog="Example:  headwater explain problem.toml --state state.json")
+def explain(file: File, state: State, as_json: Json = False) -> None:
+    """What a stored policy would pull next, and why: every arm's mean, index and standing, in words."""
+    policy = _stored_policy(file, state)
+    if as_json:
+        _print_json(policy.explain().to_dict())
+    else:
+        from headwater.tables import print_explanation
+
+        print_explanation(policy)
+
+
 @app.command()
 def new(kind: Annotated[Kind, typer.Argument(help="What the latent X is.", show_default=False)]) -> None:
     """Print a commented problem file to start from, for example:  headwater new discrete > problem.toml"""
@@ -140,7 +180,10 @@ def simulate(
     file: File,
     policy: Annotated[
         list[str],
-        typer.Option(help="A policy: ucb1, c-ucb, kl-ucb, c-kl-ucb, ts, c-ts; options after a colon. Repeat for several."),
+        typer.Option(
+            help="A policy: ucb1, c-ucb, kl-ucb, c-kl-ucb, ts, c-ts, or one that learns the law of X: joint-ucb, latent-ts, "
+            "graves-lai; or auto, the one we would choose. Options after a colon. Repeat for several."
+        ),
     ] = ["ucb1", "c-ucb"],  # noqa: B006 - typer reads the default, nobody changes it
     horizon: Annotated[int, typer.Option(help="Rounds per run.")] = 5000,
     replications: Annotated[int, typer.Option(help="Independent runs.")] = 500,
@@ -163,6 +206,7 @@ def simulate(
 ) -> None:
     """Simulate policies on the problem's distribution, all on the same draws of X."""
     from headwater.files import load_problem
+    from headwater.policies.auto import AUTO
     from headwater.policies.rules import parse_spec
     from headwater.progress import progress_bar
     from headwater.simulation import simulate as run
@@ -172,7 +216,7 @@ def simulate(
     problem = load_problem(file)
     if output is not None:
         prepare_folder(output, overwrite=force)
-    specs = [parse_spec(text) for text in policy]
+    specs = [text if text == AUTO else parse_spec(text) for text in policy]
     with progress_bar("simulating") as progress:
         result = run(
             problem,
@@ -258,13 +302,17 @@ def bench(
         _print_json(result)
 
 
-def _bounds(problem: Problem, analysis: Analysis) -> Bounds | None:
-    """What regret is possible, where that takes no time: small listed problems under a distribution."""
-    from headwater.latent import listed
-    from headwater.regret_bounds import bounds
+def _stored_policy(file: Path, state: Path) -> Policy:
+    """The policy that a JSON file stores, on the problem of another file."""
+    from headwater.files import load_problem
+    from headwater.policies import from_state
 
-    small = analysis.mu is not None and listed(problem.latent) and problem.rewards.size <= 400
-    return bounds(problem) if small else None
+    problem = load_problem(file)
+    try:
+        stored = json.loads(state.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, or nested without end
+        raise ProblemError(f"--state: {state} is not JSON: {error}") from None
+    return from_state(stored, problem)
 
 
 def _check_plot(plot: Path | None) -> None:
@@ -285,6 +333,7 @@ def _check_target(option: str, path: Path) -> None:
 
 
 def _plot_regret(simulation: Simulation, path: Path) -> None:
+    from headwater.report.limits import limits
     from headwater.report.regret_data import regret_figure
 
     if path.suffix == ".html":
@@ -294,14 +343,14 @@ def _plot_regret(simulation: Simulation, path: Path) -> None:
     else:
         from headwater.report.draw import draw_regret, save
 
-        save(draw_regret(regret_figure(simulation)), path)
+        save(draw_regret(regret_figure(simulation, limits=limits(simulation.problem))), path)
     typer.echo(f"The picture is in {path}", err=True)
 
 
-def _plot(problem: Problem, analysis: Analysis, path: Path) -> None:
+def _plot(problem: Problem, analysis: Analysis, path: Path, limits: Bounds | None) -> None:
     from headwater.report.analysis_data import analysis_figure
 
-    data = analysis_figure(problem, analysis, problem.distribution)
+    data = analysis_figure(problem, analysis, problem.distribution, limits)
     if path.suffix == ".html":
         from headwater.report.interactive import analysis_page
 

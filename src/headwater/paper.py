@@ -14,9 +14,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from headwater.analysis import Analysis, analyze
-from headwater.latent import Continuous, Discrete, Vector
+from headwater.latent import Continuous, Discrete, Vector, listed
 from headwater.policies import make_policy
 from headwater.problem import Problem
+from headwater.regret_bounds import Bounds, bounds
 from headwater.simulation import Simulation, simulate
 
 
@@ -40,6 +41,10 @@ class Case:
     note: str = ""
     horizon: int = 20_000
     replications: int = 500
+    others: int = 50
+    """Runs of policies that are not in the paper, for comparison."""
+    learners: int = 24
+    """Runs of policies that learn the law of X: each costs dozens to hundreds of runs of the paper's."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +64,12 @@ class Panel:
     analysis: Analysis
     checks: tuple[Check, ...]
     simulation: Simulation | None = None
+    bounds: Bounds | None = None
+    """What regret is possible; None where X is continuous."""
 
     def to_dict(self) -> dict[str, Any]:
         return {
+            "bounds": None if self.bounds is None else self.bounds.to_dict(),
             "simulation": None if self.simulation is None else self.simulation.to_dict(),
             "title": self.case.title,
             "note": self.case.note,
@@ -115,11 +123,19 @@ def _continuous(case: str, a: int, b: int, claims: tuple[Claim, ...], what: str,
         distribution={"name": "beta", "a": a, "b": b},
         name=f"continuous case {case}",
     )
-    return Case(f"continuous-{case}", f"Continuous X ~ Beta({a}, {b}){what}", problem, claims, note, replications=100)
+    title = f"Continuous X ~ Beta({a}, {b}){what}"
+    return Case(f"continuous-{case}", title, problem, claims, note, replications=100, learners=12)
 
 
 def _vector(
-    number: int, distribution: Any, claims: tuple[Claim, ...], what: str, note: str = "", horizon: int = 20_000
+    number: int,
+    distribution: Any,
+    claims: tuple[Claim, ...],
+    what: str,
+    note: str = "",
+    horizon: int = 20_000,
+    others: int = 50,
+    learners: int = 24,
 ) -> Case:
     problem = Problem(
         latent=Vector({"x1": [-1, 0, 1], "x2": [-1, 0, 1]}),
@@ -128,7 +144,9 @@ def _vector(
         name=f"vector case {number}",
     )
     title = f"Latent vector, case {number}: {what}"
-    return Case(f"vector-{number}", title, problem, claims, note, horizon=horizon, replications=100)
+    return Case(
+        f"vector-{number}", title, problem, claims, note, horizon=horizon, replications=100, others=others, learners=learners
+    )
 
 
 def _peaked() -> list[list[float]]:
@@ -199,13 +217,17 @@ CASES: tuple[Case, ...] = (
         "The printed probabilities sum to 0.9996; .02/7 for each of the seven other points is used. "
         "The pseudo-gap is so narrow that the regret flattens only after about 100,000 rounds.",
         horizon=200_000,
+        others=20,
+        learners=8,
     ),
 )
 
 
 POLICIES = ("ucb1", "c-ucb")
 OTHERS = ("kl-ucb", "c-kl-ucb", "ts", "c-ts")
-"""Not in the paper, for comparison: at most 100 runs of each."""
+"""Not in the paper, for comparison."""
+LEARNERS = ("joint-ucb", "latent-ts", "graves-lai")
+"""Past the paper: these learn the law of X. The last two need a listed support."""
 SEED = 2019
 
 
@@ -223,17 +245,23 @@ def reproduce(
     """Analyse and simulate each case and check each claim. ``scale`` shortens horizons (and their claims' strength)."""
     panels = []
     for n, case in enumerate(cases):
+        stages = ((POLICIES, case.replications), (OTHERS, case.others), (learners(case), case.learners))
+        horizon, runs = max(int(case.horizon * scale), 100), []
+        for stage, (policies, replications) in enumerate(stages):
 
-        def report(done: int, total: int, n: int = n, case: Case = case) -> None:
-            if progress is not None:
-                progress(case.title, (n + done / total) / len(cases))
+            def report(done: int, total: int, before: float = n + stage / 3, title: str = case.title) -> None:
+                if progress is not None:
+                    progress(title, (before + done / total / 3) / len(cases))
 
-        horizon = max(int(case.horizon * scale), 100)
-        run = simulate(case.problem, policies=POLICIES, horizon=horizon, replications=case.replications, seed=SEED)
-        fewer = min(case.replications, 100)
-        more = simulate(case.problem, policies=OTHERS, horizon=horizon, replications=fewer, seed=SEED, progress=report)
-        panels.append(_panel(case, run.with_more(more)))
+            how = {"horizon": horizon, "replications": replications, "seed": SEED}
+            runs.append(simulate(case.problem, policies=policies, progress=report, **how))
+        panels.append(_panel(case, runs[0].with_more(runs[1]).with_more(runs[2])))
     return panels
+
+
+def learners(case: Case) -> tuple[str, ...]:
+    """The policies that learn the law of X and can be had on a case."""
+    return LEARNERS if listed(case.problem.latent) else LEARNERS[:1]
 
 
 class Step(NamedTuple):
@@ -267,7 +295,7 @@ def _panel(case: Case, run: Simulation | None) -> Panel:
             checks += [] if run is None else [_check_regret(claim, run)]
         else:
             checks.append(_check(claim, analysis))
-    return Panel(case, analysis, tuple(checks), run)
+    return Panel(case, analysis, tuple(checks), run, bounds(case.problem) if listed(case.problem.latent) else None)
 
 
 def _check_regret(claim: Claim, run: Simulation) -> Check:

@@ -14,10 +14,13 @@ from headwater.analysis import Analysis
 from headwater.arrays import Floats
 from headwater.problem import Problem
 from headwater.regret_bounds import Bounds
+from headwater.report.limits import listing, rates, sentences
 from headwater.report.style import short
 
 if TYPE_CHECKING:
     from headwater.paper import Panel
+    from headwater.policies import Policy
+    from headwater.policies.inference import LatentLaw, Value
     from headwater.simulation import Simulation
 
 MOST = 40
@@ -36,8 +39,12 @@ def print_analysis(problem: Problem, analysis: Analysis, limits: Bounds | None =
     )
     for heading in ("arm", "mean", "gap", "pseudo-gap", "verdict", "reveals X"):
         table.add_column(heading, justify="left" if heading in ("arm", "verdict", "reveals X") else "right")
+    explored = rates(limits) if limits is not None and limits.upper > 0 else None
+    if explored is not None:
+        table.add_column("cheapest exploration", justify="right")
     for k in _rows(analysis):
-        table.add_row(*_row(analysis, k))
+        pulls = [] if explored is None else [_pulls(explored.get(analysis.arms[k]))]
+        table.add_row(*_row(analysis, k), *pulls)
     console.print(table)
     if len(analysis.arms) > MOST:
         console.print(f"… {len(analysis.arms) - MOST} more arms; --json has them all.")
@@ -45,12 +52,13 @@ def print_analysis(problem: Problem, analysis: Analysis, limits: Bounds | None =
     if analysis.error:
         console.print(Text(f"Numerical error of means and pseudo-gaps: at most about {analysis.error:.1g}", style="dim"))
     console.print(Text(analysis.advice, style="bold"))
-    if limits is not None and limits.upper == 0:
-        console.print(Text("No exploration is needed in the long run: the least regret any good policy can have is bounded."))
-    elif limits is not None:
-        console.print(
-            Text(f"No policy that is good everywhere can have regret below {short(limits.lower)} × log T in the long run.")
-        )
+    for sentence in [] if limits is None else sentences(problem, limits):
+        console.print(Text(sentence))
+
+
+def _pulls(rate: float | None) -> str:
+    """How often the cheapest exploration pulls an arm; the best one's pulls cost nothing."""
+    return "" if rate is None else f"{short(rate)} × log T" if rate else "hardly ever"
 
 
 def _rows(analysis: Analysis) -> list[int]:
@@ -103,6 +111,54 @@ def print_pseudo(problem: Problem, k: int, reward: float, upper: Floats, lower: 
                 style="dim",
             )
         )
+
+
+def print_latent(policy: Policy, law: LatentLaw) -> None:
+    """One row per value of X, and per group of values that look alike."""
+    console = _console()
+    title = f"The law of X in {policy.problem.name or 'the problem'}, by {policy.spec.title} after {policy.rounds:,} rewards"
+    console.print(Text(title, style="italic"))  # a table's own title would be wrapped to its width
+    table = Table()
+    table.add_column("value")
+    for heading in ("likeliest", "at least", "at most"):
+        table.add_column(heading, justify="right")
+
+    def row(name: str, value: Value) -> None:
+        ends = ("–", "–") if law.contradicted else (_fixed(value.low), _fixed(value.high))
+        table.add_row(Text(name), _fixed(value.likeliest), *ends)
+
+    for value in law.values[:MOST]:
+        row(value.name, value)
+    if law.alike:
+        table.add_section()
+    for value in law.alike:
+        row(f"together: {value.name}", value)
+    console.print(table)
+    if len(law.values) > MOST:
+        console.print(f"… {len(law.values) - MOST} more values; --json has them all.")
+    if law.contradicted:
+        console.print(Text("No law of X fits these rewards: the model is wrong about some arm.", style="bold yellow"))
+    else:
+        note = f"The intervals hold with {100 * law.confidence:g} % confidence, all of them and at all times at once."
+        console.print(Text(note, style="dim"))
+    if law.alike:
+        console.print(Text("Values that stand together look the same to every arm pulled so far: only their sum can be known."))
+    console.print(Text(_doubts(policy.doubted), style="bold yellow" if policy.doubted else "dim"))
+
+
+def _doubts(arms: Sequence[str]) -> str:
+    if not arms:
+        return "No arm's rewards contradict the model."
+    return f"The rewards of {listing(arms)} contradict the model, whatever the law of X; they are left out here."
+
+
+def print_explanation(policy: Policy) -> None:
+    """What the policy would do next and why, a line per arm."""
+    said = policy.explain()
+    console = _console()
+    console.print(Text(str(said)), soft_wrap=True)
+    if said.doubted:
+        console.print(Text(_doubts(said.doubted), style="bold yellow"))
 
 
 def print_simulation(run: Simulation) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from headwater.policies.auto import AUTO, spec_for
 from headwater.policies.explanation import ArmLine, Explanation
 from headwater.policies.live import Correlated, Policy
 from headwater.policies.rules import KLUCB, NAMES, UCB1, Spec, Thompson, make_spec, parse_spec
@@ -11,6 +12,7 @@ from headwater.policies.states import from_state
 from headwater.problem import Problem
 
 __all__ = [
+    "AUTO",
     "KLUCB",
     "NAMES",
     "UCB1",
@@ -24,11 +26,12 @@ __all__ = [
     "make_policy",
     "make_spec",
     "parse_spec",
+    "spec_for",
 ]
 
 
 def make_policy(name: str, problem: Problem, *, reward_range: float | None = None, seed: int = 0, **options: Any) -> Policy:
-    """A live policy by name: ucb1, c-ucb, kl-ucb, c-kl-ucb, ts or c-ts, with the options of its rule.
+    """A live policy by name, with its options; ``auto`` is the best there is for the problem.
 
     A policy with a filter (c-…) also takes ``reference`` and ``audit``; see ``Spec``.
 
@@ -37,4 +40,4 @@ def make_policy(name: str, problem: Problem, *, reward_range: float | None = Non
     >>> hw.make_policy("ts", ads, posterior="beta", seed=7)
     <Policy ts (beta) on a problem: 0 rewards>
     """
-    return Policy(make_spec(name, **options), problem, reward_range=reward_range, seed=seed)
+    return Policy(spec_for(name, problem, **options), problem, reward_range=reward_range, seed=seed)

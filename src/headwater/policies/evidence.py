@@ -3,7 +3,7 @@
 ``joint-ucb`` pulls the arm of largest joint index (``joint``); ``latent-ts`` the best arm under a draw from the posterior of
 the law of X (``sampler``); ``graves-lai`` the likeliest law's best arm, unless some law that the counts allow makes another
 one best: then it explores at the rates of the Graves-Lai programme (``programme``). All three share the guard against a wrong
-model (``joint``) and the audit (``kernel.reach``).
+model (``joint``) and the audit (``_audit``).
 
 The state is that of ``kernel`` and a ``Learner``. Rows of the channels are *bins*: on a listed support every reward is its own
 bin; ``bins[k, m]`` says into which one arm k's m-th reward falls. ``seen`` (K, M) counts by bin.
@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from headwater import streams
-from headwater.arrays import Floats, Ints, nearest
+from headwater.arrays import Bools, Floats, Ints, nearest
 from headwater.errors import ProblemError
 from headwater.policies import indices, joint, kernel, programme, sampler
 from headwater.policies.compile import compiled
@@ -44,6 +44,7 @@ __all__ = [
     "learn",
     "learner_for",
     "make_learner",
+    "plan",
     "recall",
     "step",
 ]
@@ -57,6 +58,7 @@ GUARD, PRIOR, DISCOUNT, MOVES, BINNED, ZERO, WIDTH, KNOBS = range(8)
 
 _kl_ucb = compiled(indices.kl_ucb_index)
 _kl_empirical = compiled(indices.kl_empirical_index)
+_kl_needed = compiled(indices.kl_needed)
 _quantile = compiled(indices.normal_quantile)
 _open_unit = compiled(streams.to_open_unit)
 _mean = compiled(indices.empirical_mean)
@@ -76,6 +78,26 @@ class Evidence(NamedTuple):
         if self.cells is not None:
             return self.cells.bin(k, rewards)
         return nearest(self.channels.values[k], rewards)
+
+    def possible(self, k: int, size: int) -> Bools:
+        """Which of ``size`` bins arm k pays into somewhere."""
+        low, high = self.channels.offset[k : k + 2]
+        out = np.zeros(size, dtype=bool)
+        rows = self.channels.row[(self.channels.row >= low) & (self.channels.row < high)]
+        out[rows - low] = True
+        return out
+
+    def rewards(self) -> Floats:
+        """The bins' rewards (K, M), rows padded; the upper ends of bins that hold many."""
+        channels = self.channels
+        out = np.zeros((len(channels.values), max(map(len, channels.values))))
+        for k, row in enumerate(channels.values):
+            out[k, : len(row)] = row
+        if self.cells is not None:
+            arm = np.searchsorted(channels.offset, channels.row, side="right") - 1
+            atom = np.repeat(np.arange(channels.g.shape[1]), np.diff(channels.start))
+            out[arm, channels.row - channels.offset[arm]] = channels.g[arm, atom]
+        return out
 
     def bins(self, values: Sequence[Floats]) -> Ints:
         """The bins of every arm's rewards ``values[k]`` (M_k,), shape (K, M), rows padded."""
@@ -116,9 +138,10 @@ def _evidence(problem: Problem) -> Evidence:
 class Learner(NamedTuple):
     """What one learner knows of the law of X, and the tools it works with.
 
-    ``particle`` (J,) is the chain of ``latent-ts``, ``chain`` its workspace; ``rates`` (K,) the exploration rates of
-    ``graves-lai``, ``plan`` their workspace, ``planned`` (J,) the law they were computed at, ``tilts`` (K, J + 1) each rival's
-    last tilt and law, ``held`` (2,) the round until which it pulls which arm without looking.
+    ``particle`` (J,) is the chain of ``latent-ts`` as of the last reward, ``draft`` (J + 1,) where it moves in which round,
+    ``chain`` its workspace; ``rates`` (K,) the exploration rates of ``graves-lai``, ``plan`` their workspace, ``planned`` (J,)
+    the law they were computed at, ``tilts`` (K, J + 1) each rival's last tilt and law, ``held`` (2,) the round until which it
+    pulls which arm without looking.
     """
 
     lens: Lens
@@ -126,12 +149,15 @@ class Learner(NamedTuple):
     bins: Ints
     knobs: Floats
     particle: Floats
+    draft: Floats
     chain: Floats
     rates: Floats
     plan: Floats
     planned: Floats
     tilts: Floats
     held: Floats
+    pays: Floats
+    audits: Floats
 
 
 def make_learner(
@@ -156,12 +182,15 @@ def make_learner(
         bins,
         np.array([guard, prior, discount, moves, binned, evidence.low, span]),
         np.full(points, 1.0 / points),
+        np.zeros(points + 1),
         np.zeros(sampler.workspace_size(points, rows) if code == kernel.LATENT_TS else 1),
         np.zeros(count),
         np.zeros(programme.workspace_size(count, points, rows) if code == kernel.GRAVES_LAI else 1),
         np.zeros(points),
         np.zeros((count, points + 1)),
         np.zeros(2),
+        evidence.rewards(),
+        np.zeros((count, 3)),
     )
 
 
@@ -177,20 +206,23 @@ def learner_for(spec: Spec, evidence: Evidence, bins: Ints) -> Learner:
     return make_learner(evidence, code, bins=bins, guard=rule.guard, prior=prior, discount=discount)
 
 
-def expecting(learner: Learner, pending: Ints, *, apart: bool) -> Learner:
+def expecting(learner: Learner, pending: Ints) -> Learner:
     """A copy that expects its pending pulls (K,) to pay what the likeliest law says, so that other arms get a turn.
 
-    Its chain is the original's, unless ``apart``: a look that must leave no trace.
+    What it does leaves no trace in the original. Its solutions start afresh, so that they are a function of the counts alone.
     """
-    law = joint.likeliest(learner.lens, learner.mind)
-    z = np.zeros(len(learner.mind.n))
-    through(learner.lens, law, z)
     mind = learner.mind._replace(**{name: value.copy() for name, value in learner.mind._asdict().items()})
-    mind.n[:] += z * np.repeat(pending, np.diff(learner.lens.offset))
-    relearn(learner.lens, mind)
-    mind.laws[:] = learner.mind.laws  # a good place to start from
-    copy = learner._replace(mind=mind, held=np.zeros(2))
-    return copy._replace(particle=learner.particle.copy(), chain=learner.chain.copy()) if apart else copy
+    own = ("particle", "draft", "chain", "rates", "planned", "tilts", "held", "audits")
+    copy = learner._replace(mind=mind, **{name: getattr(learner, name).copy() for name in own})
+    check(copy)
+    relearn(copy.lens, mind)
+    if pending.any():
+        z = np.zeros(len(mind.n))
+        through(copy.lens, joint.likeliest(copy.lens, mind), z)
+        mind.n[:] += z * np.repeat(pending, np.diff(copy.lens.offset))
+        relearn(copy.lens, mind)
+        copy.held[:] = 0.0
+    return copy
 
 
 @compiled
@@ -199,10 +231,12 @@ def forget(learner: Learner) -> None:
     learner.mind.n[:] = 0.0
     learner.mind.doubted[:] = 0
     learner.particle[:] = 1.0 / learner.particle.size
+    learner.draft[0] = 0.0
     learner.chain[: min(sampler.HEAD, learner.chain.size)] = 0.0  # not prepared
     learner.planned[:] = 0.0
     learner.tilts[:] = 0.0
     learner.held[:] = 0.0
+    learner.audits[:] = 0.0
     relearn(learner.lens, learner.mind)
 
 
@@ -213,7 +247,9 @@ def recall(learner: Learner, seen: Ints) -> None:
     for k in range(seen.shape[0]):
         for b in range(offset[k + 1] - offset[k]):
             learner.mind.n[offset[k] + b] = seen[k, b]
+    learner.draft[0] = 0.0
     learner.held[:] = 0.0
+    learner.audits[:] = 0.0
     relearn(learner.lens, learner.mind)
 
 
@@ -240,12 +276,25 @@ def _own_index(
 
 
 @compiled
+def _move(meta: Ints, learner: Learner) -> Floats:
+    """The draw (J,) of the law of X for this round: where the chain moves, which it does once a round, whoever asks how often.
+
+    The chain itself follows with the reward (``learn``): what it is depends on the rewards alone.
+    """
+    lens, mind, knobs, particle = learner.lens, learner.mind, learner.knobs, learner.draft[1:]
+    t, run, k0, k1 = meta[kernel.ROUND] + 1, meta[kernel.REPLICATION], meta[kernel.SEED_LOW], meta[kernel.SEED_HIGH]
+    if learner.draft[0] != t:
+        learner.draft[0], particle[:] = t, learner.particle
+        moves = int(knobs[MOVES])
+        sampler.walk(moves, lens.start, lens.row, lens.weight, mind.n, knobs[PRIOR], particle, learner.chain, t, run, k0, k1)
+    return particle
+
+
+@compiled
 def _draw_means(meta: Ints, params: Floats, mean: Floats, root: Floats, learner: Learner, index: Floats) -> int:
     """Every arm's mean under one draw of the law of X; a doubted arm's from its own rewards. Returns the best arm."""
-    lens, mind, particle, knobs = learner.lens, learner.mind, learner.particle, learner.knobs
+    lens, mind, knobs, particle = learner.lens, learner.mind, learner.knobs, _move(meta, learner)
     t, run, k0, k1 = meta[kernel.ROUND] + 1, meta[kernel.REPLICATION], meta[kernel.SEED_LOW], meta[kernel.SEED_HIGH]
-    moves = int(knobs[MOVES])
-    sampler.walk(moves, lens.start, lens.row, lens.weight, mind.n, knobs[PRIOR], particle, learner.chain, t, run, k0, k1)
     best = 0
     for k in range(index.size):
         x = 0.0
@@ -300,17 +349,28 @@ def _plausible(lens: Lens, n: Floats, h: Floats, limit: float, best: float, tilt
 
 
 @compiled
+def plan(learner: Learner) -> None:
+    """The exploration rates at the law ``planned``."""
+    lens = learner.lens
+    programme.rates(lens.start, lens.row, lens.weight, lens.offset, lens.g, learner.planned, learner.rates, learner.plan)
+
+
+@compiled
 def _explore(meta: Ints, counts: Ints, learner: Learner, index: Floats) -> int:
     """``graves-lai``: the likeliest law's best arm, unless a plausible law favours a rival; then an arm short of its rate.
 
     Plausible: a likelihood less than f = log(1 + t/(1 + E)) below the largest, E the pulls of arms other than the best. The
     rates are those at the likeliest law with half a reward spread over all points, solved anew when that law moved. An arm
     that was pulled more often than the best is not explored: an early, tiny gap would ask for it without end.
+
+    Several laws may be likeliest. The one found from the uniform law is taken, so that the choice is that of the counts.
     """
     lens, mind, arms, size = learner.lens, learner.mind, index.size, learner.planned.size
     t = meta[kernel.ROUND]
-    if t < learner.held[0]:
+    if t < learner.held[0] and mind.whole[joint.EAGER] == 0.0:
         return int(learner.held[1])
+    mind.laws[arms] = 1.0 / size
+    mind.whole[joint.FRESH] = -1.0
     law = joint.likeliest(lens, mind)
     best, z, h = 0, mind.z, lens.atoms[3]
     for k in range(arms):
@@ -326,6 +386,7 @@ def _explore(meta: Ints, counts: Ints, learner: Learner, index: Floats) -> int:
         if k != best and not mind.doubted[k] and settled and mind.whole[joint.TOTAL] > 0.0 and not mind.doubted[best]:
             for j in range(size):
                 h[j] = lens.g[k, j] - lens.g[best, j]
+            learner.tilts[k, 0] = 0.0  # from the beginning, so that the choice is that of the counts
             settled = not _plausible(lens, mind.n, h, limit, mind.whole[joint.BEST], learner.tilts[k], z)
     chosen = best
     if not settled:
@@ -335,14 +396,16 @@ def _explore(meta: Ints, counts: Ints, learner: Learner, index: Floats) -> int:
             moved = max(moved, abs(h[j] - learner.planned[j]))
         if moved > 0.005:
             learner.planned[:] = h
-            programme.rates(
-                lens.start, lens.row, lens.weight, lens.offset, lens.g, learner.planned, learner.rates, learner.plan
-            )
+            plan(learner)
         most = 0.0
         for k in range(arms):
             n, due = counts[kernel.PULLS, k] + counts[kernel.PENDING, k], learner.rates[k] * limit
             if k != best and n < due and n <= counts[kernel.PULLS, best] and due / (n + 0.5) > most:
                 chosen, most = k, due / (n + 0.5)
+    for k in range(arms):
+        index[k] = learner.knobs[ZERO] + learner.knobs[WIDTH] * index[k]
+    if t < learner.held[0]:
+        return int(learner.held[1])
     if chosen == best:
         learner.held[0], learner.held[1] = t + max(1.0, 0.02 * t), best
     return chosen
@@ -381,10 +444,11 @@ def choose(
         arm = decide(learner.lens, mind, delta)
         for k in range(index.size):
             index[k] = mind.arms[k, joint.BOUND]
-    for k in range(index.size):
-        index[k] = knobs[ZERO] + knobs[WIDTH] * index[k]
+    if meta[kernel.POLICY] != kernel.GRAVES_LAI:  # which looks at them now and then only
+        for k in range(index.size):
+            index[k] = knobs[ZERO] + knobs[WIDTH] * index[k]
     if params[kernel.AUDIT] > 0.0:
-        arm = _audit(arm, log_t, delta, meta, params, counts, mean, learner)
+        arm = _audit(arm, log_t, delta, meta, params, counts, mean, seen, learner)
     meta[kernel.CHOSEN] = arm
     return arm
 
@@ -396,36 +460,68 @@ def count_ruled_out(meta: Ints, learner: Learner, index: Floats, out: Ints) -> N
         return
     arms, best = learner.mind.arms, -np.inf
     for k in range(index.size):
-        best = max(best, arms[k, joint.BASE])
+        if not learner.mind.doubted[k]:
+            best = max(best, arms[k, joint.BASE])
     for k in range(index.size):
-        out[k] += 1 if arms[k, joint.BOUND] < best else 0
+        out[k] += 1 if arms[k, joint.BOUND] < best and not learner.mind.doubted[k] else 0
+
+
+@compiled
+def _short_of(k: int, bar: float, budget: float, counts: Ints, seen: Ints, learner: Learner) -> float:
+    """How much evidence of its own speaks against arm k reaching ``bar``: ``kl_needed``, or +inf where it is above ``budget``.
+
+    What it takes to reach a lower bar is remembered: while the arm is not pulled and the budget stays below that, nothing
+    need be computed.
+    """
+    n, kept = counts[kernel.PULLS, k] + counts[kernel.PENDING, k], learner.audits[k]
+    if n == 0:
+        return 0.0
+    if kept[0] == n and bar >= kept[1] and budget < kept[2]:
+        return np.inf
+    bins = learner.lens.offset[k + 1] - learner.lens.offset[k]
+    need = _kl_needed(seen[k, :bins], learner.pays[k, :bins], bar)
+    if need <= budget:
+        return need
+    kept[0], kept[1] = n, bar - 0.01 * learner.knobs[WIDTH]
+    kept[2] = _kl_needed(seen[k, :bins], learner.pays[k, :bins], kept[1])
+    return np.inf
 
 
 @compiled
 def _audit(
-    arm: int, log_t: float, delta: float, meta: Ints, params: Floats, counts: Ints, mean: Floats, learner: Learner
+    arm: int,
+    log_t: float,
+    delta: float,
+    meta: Ints,
+    params: Floats,
+    counts: Ints,
+    mean: Floats,
+    seen: Ints,
+    learner: Learner,
 ) -> int:
-    """The arm to pull instead of ``arm``, if any: as ``kernel.audited``, where an arm is excluded by ``joint-ucb`` if its
-    index is below the most-pulled arm's mean. Draws and likeliest means are no bounds: under other policies every arm but the
-    most pulled may be audited.
+    """The arm to pull instead of ``arm``, if any: one that its own rewards speak against by at most the audit's budget.
+
+    As ``kernel.audited``, but by the arm's own law of rewards, which is sharper than a coin's. ``joint-ucb`` excludes an arm if
+    its index is below the bar. Draws and likeliest means are no bounds: under other policies any arm may be audited, but only
+    while they pull the most-pulled one. Never where ``arm`` itself looks no worse by the same measure.
     """
-    most, mind, knobs = 0, learner.mind, learner.knobs
+    most, joint_ucb = 0, meta[kernel.POLICY] == kernel.JOINT
     for k in range(mean.size):
         if counts[kernel.PULLS, k] > counts[kernel.PULLS, most]:
             most = k
-    top, best = mean[most], -np.inf
-    out, audit, low, span = arm, params[kernel.AUDIT], params[kernel.LOW], params[kernel.SPAN]
-    if top == np.inf:
+    budget, bar = kernel.audit_budget(params[kernel.AUDIT], log_t), kernel.audit_bar(mean[most], log_t, params[kernel.SPAN])
+    if bar == np.inf or log_t < -math.log(params[kernel.AUDIT]) or not (joint_ucb or arm == most):
         return arm
+    out, least = arm, np.inf
     for k in range(mean.size):
-        if k != arm and (k != most or meta[kernel.POLICY] == kernel.JOINT):
-            x = kernel.reach(k, top, log_t, audit, low, span, counts, mean)
-            if x > best and meta[kernel.POLICY] == kernel.JOINT:
-                scaled = (top - knobs[ZERO]) / knobs[WIDTH]
-                x = -np.inf if joint.reaches(learner.lens, mind, k, delta, scaled) else x
-            if x > best:
-                out, best = k, x
-    return out
+        if k != arm:
+            need = _short_of(k, bar, budget, counts, seen, learner)
+            if need < least and joint_ucb:
+                scaled = (bar - learner.knobs[ZERO]) / learner.knobs[WIDTH]
+                need = np.inf if joint.reaches(learner.lens, learner.mind, k, delta, scaled) else need
+            if need < least:
+                out, least = k, need
+    return out if out != arm and least < _short_of(arm, bar, budget, counts, seen, learner) else arm
 
 
 @compiled
@@ -442,6 +538,9 @@ def learn(
     learner: Learner,
 ) -> None:
     """Count that ``arm`` paid ``units`` units, into its bin b. O(K)."""
+    if meta[kernel.POLICY] == kernel.LATENT_TS:
+        check(learner)
+        learner.particle[:] = _move(meta, learner)
     meta[kernel.ROUND] += 1
     n, total = counts[kernel.PULLS, arm] + 1, counts[kernel.TOTAL, arm] + units
     counts[kernel.PULLS, arm], counts[kernel.TOTAL, arm] = n, total

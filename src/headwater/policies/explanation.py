@@ -159,7 +159,7 @@ def explain_learner(
                 f"ruled out: under no law of X that the rewards allow does it average more than {views.ranks[k]:.4g}, "
                 f"which is less than the {likely[best]:.4g} of {names[best]} under the likeliest."
             )
-            sentence = _audit(int(n[k]), sentence) if k == chosen else sentence
+            sentence = _audit(int(n[k] + views.counts[PENDING, k]), sentence) if k == chosen else sentence
         by = names[best] if excluded else None
         index = float(views.ranks[k])
         lines.append(ArmLine(name, int(n[k]), mean, index, float(likely[k]), None, by, k == chosen, sentence))

@@ -27,6 +27,7 @@ __all__ = [
     "gamma_candidate",
     "gamma_parameters",
     "kl_empirical_index",
+    "kl_needed",
     "kl_ucb_index",
     "kl_ucb_reaches",
     "normal_index",
@@ -164,6 +165,41 @@ def kl_empirical_index(seen: Any, pays: Any, n: int, log_t: float) -> float:
             if not expanding and high - low <= 1e-14 * (abs(top) + high):
                 break
     return float(top + w - paid / inverse)
+
+
+def kl_needed(seen: Any, pays: Any, target: float) -> float:
+    r"""How much n KL(observed law, q) it takes for a law q on the arm's rewards to have mean ``target``: 0 where the observed
+    has.
+
+    ``seen[m]`` of the n pulls paid ``pays[m]``. The least is :math:`\max_\lambda \sum_m seen_m \log(1 - \lambda (v_m -
+    target))` over
+    :math:`0 \le \lambda \le 1/(v_{max} - target)`, concave in :math:`\lambda`: bisection on its slope. Infinite where no reward
+    reaches the target. About 50 steps of O(M).
+    """
+    top, total, n = -math.inf, 0.0, 0
+    for m in range(len(seen)):
+        top = max(top, pays[m])
+        total += seen[m] * pays[m]
+        n += seen[m]
+    if total >= n * target:
+        return 0.0
+    if top <= target:
+        return math.inf
+    low, high = 0.0, 1.0 / (top - target)
+    for _ in range(50):
+        middle, slope = 0.5 * (low + high), 0.0
+        for m in range(len(seen)):
+            if seen[m] > 0:
+                slope += seen[m] * (target - pays[m]) / (1.0 - middle * (pays[m] - target))
+        if slope > 0.0:
+            low = middle
+        else:
+            high = middle
+    value = 0.0
+    for m in range(len(seen)):
+        if seen[m] > 0:
+            value += seen[m] * math.log(1.0 - low * (pays[m] - target))
+    return value
 
 
 def normal_index(mean: float, rsqrt_n: float, sd: float, z: float) -> float:

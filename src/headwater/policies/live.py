@@ -130,16 +130,18 @@ class Policy:
     def select(self) -> str:
         """The arm to pull next; it counts as pending until its reward comes (or ``cancel``). O(K)."""
         if self.waiting:
+            if self.learner is not None:
+                evidence.check(self.learner)  # the copy's doubts are its own
             arm = self._step(_SELECT, 0, 0, *self._with_pending())
         elif self._next >= 0:
             arm = self._next
         else:
             arm = self._step(_SELECT, 0, 0, *self._state)
+        if self.learner is not None:
+            self._warn()  # before anything is changed, for whoever makes errors of warnings
         self._next, self._asked = -1, True
         self.pending[arm] += 1
         self.waiting += 1
-        if self.learner is not None:
-            self._warn()
         return self.names[arm]
 
     def update(self, arm: str | int | Sequence[str | int], reward: float | Sequence[float]) -> None:
@@ -205,7 +207,7 @@ class Policy:
 
     def explain(self) -> Explanation:
         """For every arm its mean, index and pseudo-reward, whether and by which arm it is excluded, in words."""
-        state = self._with_pending(apart=True)
+        state = self._with_pending()
         if self.learner is not None:
             state[-1].mind.whole[joint.EAGER] = 1.0  # every index, also those that need not be known to decide
         chosen = self._step(kernel.SELECT, 0, 0, *state)
@@ -307,15 +309,16 @@ class Policy:
                     stacklevel=3,
                 )
 
-    def _with_pending(self, *, apart: bool = False) -> tuple[Any, ...]:
-        """A copy of the state, as if pending pulls had already paid the mean (never paid: the middle of the rewards), so that
-        other arms get a turn. Pulls and sums stay what was paid: an exclusion never rests on a reward that has not come.
+    def hush(self) -> None:
+        """What is doubted now was said before."""
+        self._warned.update(self.doubted)
 
-        ``apart``: a look that leaves no trace in what a randomised policy draws next."""
+    def _with_pending(self) -> tuple[Any, ...]:
+        """A copy of the state, as if pending pulls had already paid the mean (never paid: the middle of the rewards), so that
+        other arms get a turn. Pulls and sums stay what was paid: an exclusion never rests on a reward that has not come."""
         extra = self._extra
         if self.learner is not None:
-            evidence.check(self.learner)
-            extra = (evidence.expecting(self.learner, np.array(self.pending), apart=apart),)
+            extra = (evidence.expecting(self.learner, np.array(self.pending)),)
         elif self._extra:  # before the copy, which would otherwise be all that learns of it
             kernel.refresh(self.meta, self.counts, self.sums, self.seen, *self._extra)
         whole, real = self.whole.copy(), self.real.copy()

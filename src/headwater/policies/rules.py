@@ -90,7 +90,7 @@ class JointUCB:
     tail, 1 least. ``guard`` is the error rate of the test for a wrong model, 0 for none.
     """
 
-    discount: float = 0.5
+    discount: float = 1.0
     guard: float = GUARD
     name = "joint-ucb"
     code = "joint-ucb"
@@ -138,8 +138,8 @@ class Spec:
     """A policy without its problem: what a simulation, a live object and a stored state agree on.
 
     ``audit`` lets an arm that the model excludes be pulled while its own rewards do not rule it out, at a budget of
-    audit · log t where KL-UCB allows log t; 0 is the paper, which trusts the model. Default: 0 with a filter, ``AUDIT`` for
-    policies that learn the law of X.
+    audit · (4 + log t) where KL-UCB allows log t; 0 is the paper, which trusts the model. Default: 0 with a filter, ``AUDIT``
+    for policies that learn the law of X.
     """
 
     rule: Rule

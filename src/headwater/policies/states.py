@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from headwater.arrays import Ints
+from headwater.arrays import Floats, Ints
 from headwater.complaints import is_number, shown
 from headwater.errors import ProblemError
 from headwater.policies import evidence, kernel, sampler
@@ -42,6 +42,7 @@ def from_state(state: Mapping[str, Any], problem: Problem) -> Policy:
         tolerance=state.get("tolerance", TOLERANCE),
     )
     add_state(fresh, state)
+    fresh.hush()
     return fresh
 
 
@@ -56,7 +57,6 @@ def add_state(policy: Policy, state: Mapping[str, Any]) -> None:
             )
     names = policy.names
     seen = policy.seen * 0
-    doubted = _doubted(policy, state)
     successes, pending = _by_arm(state, "successes", names), _by_arm(state, "pending", names)
     if policy.table is None:
         pulls, total = _by_arm(state, "pulls", names), _by_arm(state, "total", names, signed=True)
@@ -72,6 +72,9 @@ def add_state(policy: Policy, state: Mapping[str, Any]) -> None:
         pulls, total = seen.sum(axis=1), (seen * policy.cells[:, :, -1]).sum(axis=1)
         sums = np.einsum("km,kml->kl", seen, policy.cells[:, :, :-1]) if policy.spec.reference != "none" else policy.sums * 0
     _check_learned(policy, pulls, total, sums, successes)
+    doubted = _doubted(policy, state, pulls)
+    course = None if policy.learner is None else _course(policy.learner, state, policy.names, seen)
+    fresh = policy.rounds == 0
     policy.seen += seen
     policy.counts[kernel.PULLS] += pulls
     policy.counts[kernel.TOTAL] += total
@@ -84,7 +87,8 @@ def add_state(policy: Policy, state: Mapping[str, Any]) -> None:
     if policy.learner is not None:
         policy.learner.mind.doubted[:] |= doubted
         evidence.recall(policy.learner, policy.seen)
-        _restore_chain(policy.learner, state)
+        if fresh and course is not None:  # two replicas' courses cannot be added
+            _follow(policy.learner, course)
     kernel.derive(policy.meta, policy.params, policy.counts, policy.mean, policy.root)
 
 
@@ -142,28 +146,34 @@ def _level_counts(policy: Policy, state: Mapping[str, Any]) -> Ints:
 
 
 def stored_learner(learner: Learner, names: tuple[str, ...], seen: Ints | None) -> dict[str, Any]:
-    """JSON-ready: doubted arms; the chain of ``latent-ts`` and the counts it was prepared for; counts by bin where X is
-    continuous.
+    """JSON-ready: doubted arms; the chain of ``latent-ts`` and the counts it was prepared for; the law that ``graves-lai``
+    planned for, and the arm it holds; counts by bin where X is continuous.
     """
     out: dict[str, Any] = {"doubted": [names[k] for k in np.flatnonzero(learner.mind.doubted)]}
     if len(learner.chain) > 1:
         prepared = sampler.prepared_counts(learner.chain, len(learner.particle), len(learner.mind.n))
         out |= {"particle": learner.particle.tolist(), "prepared": prepared.astype(int).tolist()}
+    if len(learner.plan) > 1:
+        out |= {"planned": learner.planned.tolist(), "held": [float(learner.held[0]), names[int(learner.held[1])]]}
     if seen is not None:
         out["bins"] = {name: seen[k].tolist() for k, name in enumerate(names)}
     return out
 
 
-def _doubted(policy: Policy, state: Mapping[str, Any]) -> Ints:
+def _doubted(policy: Policy, state: Mapping[str, Any], pulls: Ints) -> Ints:
     given = state.get("doubted", [])
     if not isinstance(given, list) or not all(name in policy.names for name in given):
         raise ProblemError(f"state.doubted: got {shown(given)}; expected a list of arms")
-    return np.array([name in given for name in policy.names], dtype=np.int64)
+    doubted = np.array([name in given for name in policy.names], dtype=np.int64)
+    for k in np.flatnonzero((doubted > 0) & (pulls == 0)):
+        raise ProblemError(f"state.doubted: got {policy.names[k]}; expected arms with rewards, which alone can be doubted")
+    return doubted
 
 
 def _bin_counts(policy: Policy, state: Mapping[str, Any], pulls: Ints) -> Ints:
     rows = state.get("bins")
     seen = np.zeros_like(policy.seen)
+    assert policy.evidence is not None
     for k, name in enumerate(policy.names):
         row = rows.get(name) if isinstance(rows, Mapping) else None
         if not isinstance(row, list) or len(row) != seen.shape[1]:
@@ -171,20 +181,64 @@ def _bin_counts(policy: Policy, state: Mapping[str, Any], pulls: Ints) -> Ints:
         seen[k] = [_whole({"bins": n}, "bins", MOST) for n in row]
         if seen[k].sum() != pulls[k]:
             raise ProblemError(f"state.bins.{name}: got {seen[k].sum()} rewards; expected its {pulls[k]} pulls")
+        if seen[k, ~policy.evidence.possible(k, seen.shape[1])].any():
+            raise ProblemError(f"state.bins.{name}: got {shown(row)}; expected none in bins that the arm never pays into")
     return seen
 
 
-def _restore_chain(learner: Learner, state: Mapping[str, Any]) -> None:
-    """Take over a stored chain, unless this one has moved already: two replicas' chains cannot be added."""
-    if len(learner.chain) == 1 or learner.chain.any():
-        return
-    for key, target in (("particle", learner.particle), ("prepared", np.zeros(len(learner.mind.n)))):
-        given = state.get(key)
-        if not isinstance(given, list) or len(given) != len(target) or not all(is_number(x) and x >= 0 for x in given):
-            raise ProblemError(f"state.{key}: got {shown(given)}; expected {len(target)} numbers >= 0")
-        target[:] = given
-    if not abs(float(learner.particle.sum()) - 1) < 1e-6:
-        raise ProblemError(f"state.particle: got numbers that sum to {learner.particle.sum():g}; expected 1")
-    if target.any():
-        lens = learner.lens
-        sampler.prepare(lens.start, lens.row, lens.weight, target, float(learner.knobs[evidence.PRIOR]), learner.chain)
+class _Course(NamedTuple):
+    """Where a learner was going: of ``latent-ts`` the chain and the counts it was prepared for, of ``graves-lai`` the law it
+    planned for, and until when it holds which arm."""
+
+    law: Floats
+    prepared: Floats
+    held: tuple[float, float]
+
+
+def _course(learner: Learner, state: Mapping[str, Any], names: tuple[str, ...], seen: Ints) -> _Course | None:
+    """A state's course, checked; None where the policy follows none."""
+    points, rows = len(learner.particle), len(learner.mind.n)
+    if len(learner.chain) > 1:
+        law, prepared = _numbers(state, "particle", points), _numbers(state, "prepared", rows)
+        _check_sum("particle", law)
+        flat = np.concatenate([seen[k, :size] for k, size in enumerate(np.diff(learner.lens.offset))])
+        if np.any(prepared > flat) or np.any(prepared != np.floor(prepared)):
+            raise ProblemError(f"state.prepared: got {shown(state['prepared'])}; expected whole numbers up to the counts")
+        return _Course(law, prepared, (0.0, 0.0))
+    if len(learner.plan) == 1:
+        return None
+    law = _numbers(state, "planned", points)
+    if law.any():
+        _check_sum("planned", law)
+    given, rounds = state.get("held"), float(seen.sum())
+    if not isinstance(given, list) or len(given) != 2 or not is_number(given[0]) or given[1] not in names:
+        raise ProblemError(f"state.held: got {shown(given)}; expected a round and an arm")
+    if not 0 <= given[0] <= rounds + max(1.0, 0.02 * rounds):
+        raise ProblemError(f"state.held: got {shown(given[0])}; expected a round soon after its {rounds:.0f} rewards")
+    return _Course(law, np.zeros(rows), (float(given[0]), float(names.index(given[1]))))
+
+
+def _numbers(state: Mapping[str, Any], key: str, size: int) -> Floats:
+    given = state.get(key)
+    if not isinstance(given, list) or len(given) != size or not all(is_number(x) and 0 <= x <= MOST for x in given):
+        raise ProblemError(f"state.{key}: got {shown(given)}; expected {size} numbers >= 0")
+    return np.array(given, dtype=float)
+
+
+def _check_sum(key: str, law: Floats) -> None:
+    if not abs(float(law.sum()) - 1) < 1e-6:
+        raise ProblemError(f"state.{key}: got numbers that sum to {law.sum():g}; expected 1")
+
+
+def _follow(learner: Learner, course: _Course) -> None:
+    """Go on as the stored learner would have."""
+    lens = learner.lens
+    if len(learner.chain) > 1:
+        learner.particle[:] = course.law
+        if course.prepared.any():
+            prior = float(learner.knobs[evidence.PRIOR])
+            sampler.prepare(lens.start, lens.row, lens.weight, course.prepared, prior, learner.chain)
+    elif course.law.any():
+        learner.planned[:] = course.law
+        evidence.plan(learner)
+    learner.held[:] = course.held

@@ -20,7 +20,9 @@ from headwater.pseudo.scalar import ScalarModel
 BINS = 24
 """Bins of the widest arm; narrower ones get as many as make the bins about as wide."""
 POINTS = 1 << 15
-"""Where the support is looked at. A combination of bins that occurs between two of these points only is not seen."""
+"""Where the support is looked at besides the places where some arm's reward passes from one bin to the next."""
+MAX_PASSES = 1 << 20
+"""Pieces × bins of an arm: beyond, a combination of bins that occurs between two of the POINTS only is not seen."""
 
 
 class Cells(NamedTuple):
@@ -34,9 +36,12 @@ class Cells(NamedTuple):
     bins: Ints
 
     def bin(self, k: int, rewards: Floats) -> Ints:
-        """The bins of arm k's rewards."""
+        """The bins of arm k's rewards; where no atom pays into that bin, the next one up that some atom pays into."""
         at = np.floor((rewards - self.low[k]) / self.width[k])
-        return np.asarray(np.clip(at, 0, self.bins[k] - 1), dtype=np.int64)
+        found = np.asarray(np.clip(at, 0, self.bins[k] - 1), dtype=np.int64)
+        low, high = self.channels.offset[k : k + 2]
+        paid = np.unique(self.channels.row[(self.channels.row >= low) & (self.channels.row < high)] - low)
+        return paid[np.minimum(np.searchsorted(paid, found), len(paid) - 1)] if len(paid) else found
 
 
 def cells_of(problem: Problem, model: ScalarModel) -> Cells:
@@ -49,8 +54,9 @@ def _build(problem: Problem, model: ScalarModel) -> Cells:
     widest = max(float(np.max(high - low)), 1e-300)
     count = np.maximum(np.ceil(BINS * (high - low) / widest), 1).astype(np.int64)
     width = np.where(high > low, high - low, 1.0) / count
-    cells = Cells(Channels([], np.empty((0, 0)), count, count, count, low), low, width, count)
-    rewards = model.values(probes(problem.latent, POINTS))
+    none = np.empty(0, dtype=np.int64)  # no atoms yet
+    cells = Cells(Channels([], np.empty((0, 0)), np.zeros(model.count + 1, np.int64), none, none, low), low, width, count)
+    rewards = model.values(_points(problem, model, cells))
     level = np.stack([cells.bin(k, rewards[k]) for k in range(model.count)])
     atoms = np.unique(level, axis=1)
     offset = np.concatenate([[0], np.cumsum(count)])
@@ -59,3 +65,18 @@ def _build(problem: Problem, model: ScalarModel) -> Cells:
     row = (atoms + offset[:-1, None]).T.ravel()
     values = [low[k] + (np.arange(count[k]) + 0.5) * width[k] for k in range(model.count)]
     return cells._replace(channels=Channels(values, upper, offset, start, row, np.ones(len(row))))
+
+
+def _points(problem: Problem, model: ScalarModel, cells: Cells) -> Floats:
+    """Points (1, n) in every combination of bins: between any two neighbours among the ends of pieces and the places where an
+    arm's reward passes from one bin to the next, all rewards stay in their bins. O(pieces × bins) for each arm."""
+    ends = [probes(problem.latent, POINTS)[0]]
+    for k, pieces in enumerate(model.pieces):
+        edges = cells.low[k] + np.arange(1, cells.bins[k]) * cells.width[k]
+        ends.append(pieces.breaks())
+        if len(edges) and len(edges) * len(pieces.cells.lo) <= MAX_PASSES:
+            _, a, b = pieces.preimage(edges, model.band(k, edges))
+            ends += [a, b]
+    low, high = probes(problem.latent, 2)[0]
+    x = np.unique(np.clip(np.concatenate(ends), low, high))
+    return np.unique(np.concatenate([x, x[:-1] + 0.5 * np.diff(x)]))[None]

@@ -12,6 +12,8 @@ from headwater.distributions import Distribution, Finite, Independent, Named, Sa
 from headwater.latent import Continuous, Discrete, Vector, listed
 from headwater.problem import FAR, Function, Problem, spread
 from headwater.pseudo import model_of
+from headwater.regret_bounds import Bounds
+from headwater.report.limits import sentences
 
 FEW = 24
 """Up to this many points a support is drawn as labelled positions; above it, as a heat map."""
@@ -40,10 +42,16 @@ class AnalysisFigure:
     hidden: int
     advice: str
     y_name: str = "reward"
+    possible: tuple[str, ...] = ()
 
 
-def analysis_figure(problem: Problem, analysis: Analysis, distribution: Distribution | None) -> AnalysisFigure:
-    """Compute everything the picture needs. Large problems are thinned: ``hidden`` arms are not shown."""
+def analysis_figure(
+    problem: Problem, analysis: Analysis, distribution: Distribution | None, limits: Bounds | None = None
+) -> AnalysisFigure:
+    """Compute everything the picture needs. Large problems are thinned: ``hidden`` arms are not shown.
+
+    ``possible`` says in words what regret the ``limits`` allow.
+    """
     keep = _shown_arms(analysis)
     style, x, labels, curves, weight = _curves(problem, distribution)
     names = problem.latent.names
@@ -62,6 +70,7 @@ def analysis_figure(problem: Problem, analysis: Analysis, distribution: Distribu
         hidden=len(analysis.arms) - len(keep),
         advice=analysis.advice,
         y_name="reward" if problem.deterministic else "mean reward",
+        possible=() if limits is None else tuple(sentences(problem, limits)),
     )
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headwater.report.analysis_data import AnalysisFigure
-from headwater.report.regret_data import RegretFigure
-from headwater.report.style import VERDICTS, colour
+from headwater.report.regret_data import RegretFigure, spread_labels
+from headwater.report.style import BOUND, VERDICTS, colour
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,6 +39,7 @@ def save(figure: Figure, path: Path) -> None:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph")  # a name in a script the font lacks is drawn as boxes
         figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+    figure.set_layout_engine("none")  # it is laid out now: a second format need not do it again
 
 
 def _plain(text: str) -> str:
@@ -149,21 +150,52 @@ def draw_regret(data: RegretFigure) -> Figure:
     """Mean regret on a log axis of rounds with 95 % intervals, beside the pulls per arm at the horizon."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(10, 4.4), layout="constrained", dpi=120)
-    axes: Any = figure.subplots(1, 2, width_ratios=[1.7, 1.0])
-    for curve in data.curves:
-        dashed = "--" if not curve.policy.startswith("c-") else "-"
-        axes[0].plot(data.rounds, curve.mean, dashed, color=curve.colour, linewidth=2.2, label=curve.policy)
-        axes[0].fill_between(data.rounds, curve.interval_low, curve.interval_high, color=curve.colour, alpha=0.2, linewidth=0)
-    axes[0].set_xscale("log")
-    axes[0].set_ylim(bottom=0)
+    figure = Figure(figsize=(10.5, 4.8), layout="constrained", dpi=120)
+    axes: Any = figure.subplots(1, 2, width_ratios=[1.9, 1.0])
+    _regret_curves(axes[0], data, [curve.policy for curve in data.curves])
     axes[0].set(xlabel="round", ylabel="mean cumulative regret (95 % interval)")
-    axes[0].spines[["top", "right"]].set_visible(False)
     axes[0].grid(alpha=0.25)
-    axes[0].legend(frameon=False, fontsize=9)
+    _label_ends(axes[0], data)
+    if data.bound is not None:
+        axes[0].text(0.02, 0.98, data.bound.note, transform=axes[0].transAxes, va="top", fontsize=9, color="#555555")
     _pulls(axes[1], data)
-    figure.suptitle(_plain(f"{data.title}: {data.replications:,} runs"), fontsize=12, fontweight="bold")
+    figure.suptitle(_plain(f"{data.title}: {data.runs}"), fontsize=12, fontweight="bold")
     return figure
+
+
+def _regret_curves(axis: Axes, data: RegretFigure, policies: Sequence[str]) -> None:
+    """Means, bands and the bound, on a log axis of rounds."""
+    for curve in data.curves:
+        if curve.policy in policies:
+            shade, dash, width = curve.look.colour, curve.look.dash, curve.look.width
+            axis.plot(data.rounds, curve.mean, dash, color=shade, linewidth=width, label=_plain(curve.policy))
+            axis.fill_between(data.rounds, curve.interval_low, curve.interval_high, color=shade, alpha=0.15, linewidth=0)
+    if data.bound is not None and data.bound.drawn:
+        label = "Graves–Lai bound, slope C log t"
+        axis.plot(data.rounds, data.bound.line, ":", color=BOUND, linewidth=1.8, label=label)
+    axis.set_xscale("log")
+    axis.set_ylim(bottom=0)
+    axis.spines[["top", "right"]].set_visible(False)
+
+
+def _label_ends(axis: Axes, data: RegretFigure) -> None:
+    """Each curve's name where it ends, the names pushed apart until they can be read."""
+    names = [_plain(curve.policy) for curve in data.curves]
+    ends, shades = [float(curve.mean[-1]) for curve in data.curves], [curve.look.colour for curve in data.curves]
+    if data.bound is not None and data.bound.drawn:
+        names, ends, shades = [*names, "bound"], [*ends, float(data.bound.line[-1])], [*shades, BOUND]
+    top = axis.get_ylim()[1]
+    for name, end, place, shade in zip(names, ends, spread_labels(np.array(ends), 0.052 * top), shades, strict=True):
+        axis.annotate(
+            name,
+            xy=(float(data.rounds[-1]), end),
+            xytext=(1.04, float(place) / top),
+            textcoords=axis.transAxes,
+            va="center",
+            fontsize=9,
+            color=shade,
+            arrowprops={"arrowstyle": "-", "color": shade, "linewidth": 0.7, "alpha": 0.6, "shrinkA": 0, "shrinkB": 0},
+        )
 
 
 def _pulls(axis: Axes, data: RegretFigure) -> None:
@@ -171,7 +203,7 @@ def _pulls(axis: Axes, data: RegretFigure) -> None:
     height = 0.8 / max(len(data.curves), 1)
     for i, curve in enumerate(data.curves):
         where = [row + (i - (len(data.curves) - 1) / 2) * height for row in range(len(shown))]
-        axis.barh(where, [float(curve.pulls[k]) for k in shown], height=height * 0.9, color=curve.colour)
+        axis.barh(where, [float(curve.pulls[k]) for k in shown], height=height * 0.9, color=curve.look.colour)
     axis.set_xscale("symlog", linthresh=1)
     axis.set_yticks(range(len(shown)), [_plain(_cut(data.arms[k])) for k in shown])
     axis.invert_yaxis()
@@ -179,31 +211,31 @@ def _pulls(axis: Axes, data: RegretFigure) -> None:
     axis.spines[["top", "right"]].set_visible(False)
 
 
-def draw_overview(figures: Sequence[RegretFigure], policies: Sequence[str] = ("ucb1", "c-ucb")) -> Figure:
-    """Small multiples: the mean regret of a few policies, one panel per problem."""
+SHOWN = ("ucb1", "c-ucb", "joint-ucb")
+"""The policies of the overview: the paper's two, and one that goes past them."""
+
+
+def draw_overview(figures: Sequence[RegretFigure], policies: Sequence[str] = SHOWN) -> Figure:
+    """Small multiples: the mean regret of a few policies and the bound, one panel per problem."""
     from matplotlib.figure import Figure
 
     columns = 5 if len(figures) > 4 else max(len(figures), 1)
     rows = -(-len(figures) // columns)
-    figure = Figure(figsize=(2.9 * columns, 2.5 * rows + 0.4), layout="constrained", dpi=110)
+    figure = Figure(figsize=(2.9 * columns, 2.5 * rows + 0.8), layout="constrained", dpi=110)
     axes: Any = figure.subplots(rows, columns, squeeze=False)
     for axis in axes.ravel()[len(figures) :]:
         axis.set_visible(False)
+    legend: dict[str, Any] = {}
     for axis, data in zip(axes.ravel(), figures, strict=False):
-        for curve in data.curves:
-            if curve.policy in policies:
-                dashed = "-" if curve.policy.startswith("c-") else "--"
-                axis.plot(data.rounds, curve.mean, dashed, color=curve.colour, linewidth=2, label=curve.policy)
-                axis.fill_between(
-                    data.rounds, curve.interval_low, curve.interval_high, color=curve.colour, alpha=0.2, linewidth=0
-                )
-        axis.set_xscale("log")
-        axis.set_ylim(bottom=0)
+        _regret_curves(axis, data, policies)
+        legend |= dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
         axis.set_title(_plain(data.title), fontsize=9)
         axis.tick_params(labelsize=8)
-        axis.spines[["top", "right"]].set_visible(False)
         axis.grid(alpha=0.2)
-    axes[0, 0].legend(frameon=False, fontsize=9)
+        if data.bound is not None and not data.bound.drawn:
+            word = "bound shows in longer runs" if data.bound.constant else "constant regret possible"
+            axis.text(0.04, 0.93, word, transform=axis.transAxes, va="top", fontsize=8, color="#555555")
+    figure.legend(legend.values(), legend.keys(), frameon=False, fontsize=9, loc="outside upper center", ncols=len(legend) or 1)
     figure.supxlabel("round", fontsize=9)
     figure.supylabel("mean cumulative regret", fontsize=9)
     return figure

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import html
+import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from headwater.report.analysis_data import AnalysisFigure
-from headwater.report.regret_data import RegretFigure
-from headwater.report.style import VERDICTS, colour
+from headwater.report.regret_data import RegretFigure, spread_labels
+from headwater.report.style import BOUND, VERDICTS, colour
 
 
 def analysis_page(data: AnalysisFigure, path: Path) -> None:
@@ -19,9 +22,16 @@ def analysis_page(data: AnalysisFigure, path: Path) -> None:
     path.write_text(
         f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
         f"<title>{title}</title><style>body{{font-family:system-ui,sans-serif;margin:1.5rem;max-width:75rem}}</style>"
-        f"<h1>{title}</h1><p>{html.escape(data.advice)}{_hidden(data)}</p>{body}</html>",
+        f"<h1>{title}</h1><p>{html.escape(data.advice)}{_hidden(data)}</p>{body}{_possible(data)}</html>",
         encoding="utf-8",
     )
+
+
+def _possible(data: AnalysisFigure) -> str:
+    """What regret is possible, sentence by sentence."""
+    if not data.possible:
+        return ""
+    return "<h2>What regret is possible</h2>" + "".join(f"<p>{html.escape(text)}</p>" for text in data.possible)
 
 
 def _hidden(data: AnalysisFigure) -> str:
@@ -109,26 +119,69 @@ def _pseudo_gaps(figure: Any, data: AnalysisFigure) -> None:
     figure.update_yaxes(autorange="reversed", row=1, col=2)
 
 
+_DASHES = {"-": "solid", "--": "dash", "-.": "dashdot", ":": "dot"}
+
+
 def plotly_regret(data: RegretFigure) -> Any:
-    """Mean regret with 95 % intervals; the legend switches policies on and off."""
+    """Mean regret with 95 % intervals and the bound; the legend switches policies on and off, buttons the scale of regret."""
     import plotly.graph_objects as go
 
-    figure = go.Figure()
+    figure, plain = go.Figure(), {"mode": "lines", "hovertemplate": "%{y:.4~g}"}
     for curve in data.curves:
-        name = html.escape(curve.policy)
-        faint = "rgba({},{},{},.18)".format(*(int(curve.colour[i : i + 2], 16) for i in (1, 3, 5)))
+        name, look = html.escape(curve.policy), curve.look
+        faint = "rgba({},{},{},.15)".format(*(int(look.colour[i : i + 2], 16) for i in (1, 3, 5)))
         band = {"mode": "lines", "line": {"width": 0}, "hoverinfo": "skip", "showlegend": False, "legendgroup": name}
         figure.add_trace(go.Scatter(x=data.rounds, y=curve.interval_high, **band))
         figure.add_trace(go.Scatter(x=data.rounds, y=curve.interval_low, fill="tonexty", fillcolor=faint, **band))
-        line = {"color": curve.colour, "width": 3, "dash": "solid" if curve.policy.startswith("c-") else "dash"}
-        figure.add_trace(go.Scatter(x=data.rounds, y=curve.mean, mode="lines", name=name, line=line, legendgroup=name))
-    figure.update_xaxes(type="log", title="round")
-    figure.update_yaxes(title="mean cumulative regret", rangemode="tozero")
+        line = {"color": look.colour, "width": look.width, "dash": _DASHES[look.dash]}
+        figure.add_trace(go.Scatter(x=data.rounds, y=curve.mean, name=name, line=line, legendgroup=name, **plain))
+    if data.bound is not None and data.bound.drawn:
+        line = {"color": BOUND, "width": 2, "dash": "dot"}
+        label = data.bound.label
+        figure.add_trace(go.Scatter(x=data.rounds, y=data.bound.line, name=label, line=line, legendgroup="bound", **plain))
+    _label_ends(figure, data)
+    figure.update_xaxes(type="log", title="round", range=[0, math.log10(max(float(data.rounds[-1]), 2.0))])
+    figure.update_yaxes(title={"text": "mean cumulative regret", "standoff": 8}, rangemode="tozero")
     figure.update_layout(
         template="plotly_white",
-        height=430,
-        margin={"t": 20, "r": 10, "l": 60},
-        legend={"orientation": "h", "y": 1.12, "x": 0},
+        height=520,
+        margin={"t": 36, "r": 84, "l": 56, "b": 40},
+        legend={"orientation": "h", "y": -0.16, "yanchor": "top", "x": 0, "xanchor": "left"},
         hovermode="x unified",
     )
     return figure
+
+
+def _label_ends(figure: Any, data: RegretFigure) -> None:
+    """Each curve's name where it ends, and buttons for a linear or a log axis of regret: the names move along."""
+    import plotly.graph_objects as go
+
+    ends = [(html.escape(curve.policy), curve.look.colour, float(curve.mean[-1])) for curve in data.curves]
+    if data.bound is not None and data.bound.drawn:
+        ends.append(("bound", BOUND, float(data.bound.line[-1])))
+    value = np.array([end for _, _, end in ends])
+    top = max(float(np.max([curve.interval_high for curve in data.curves])), float(value.max()), 1e-12) * 1.03
+    low = float(np.log10(max(min(value[value > 0].min(initial=top), top / 10) / 3, 1e-12)))
+    high = math.log10(top * 1.2)
+    linear = spread_labels(value, 0.045 * top)
+    log = 10 ** (low + spread_labels(np.log10(np.maximum(value, 10**low)) - low, 0.045 * (high - low)))
+    first = len(figure.data)
+    for (name, shade, _), place in zip(ends, linear.tolist(), strict=True):
+        text = {"mode": "text", "text": [" " + name], "textposition": "middle right", "textfont": {"color": shade, "size": 11}}
+        label = go.Scatter(x=data.rounds[-1:], y=[place], cliponaxis=False, hoverinfo="skip", legendgroup=name, **text)
+        figure.add_trace(label.update(showlegend=False))
+    figure.update_yaxes(range=[0, top])
+    labels = list(range(first, first + len(ends)))
+    scales = (("linear", linear, [0, top]), ("log", log, [low, high]))
+    buttons = [
+        {
+            "label": scale,
+            "method": "update",
+            "args": [{"y": [[y] for y in places.tolist()]}, {"yaxis.type": scale, "yaxis.range": limits}, labels],
+        }
+        for scale, places, limits in scales
+    ]
+    place = {"x": 0, "xanchor": "left", "y": 1.0, "yanchor": "bottom", "pad": {"b": 6, "t": 0}}
+    figure.update_layout(
+        updatemenus=[{"type": "buttons", "direction": "right", "buttons": buttons, "showactive": True, **place}]
+    )

@@ -8,12 +8,14 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from headwater.paper import SEED, TWO_ARMS, Panel, walkthrough
+from headwater.paper import LEARNERS, OTHERS, POLICIES, SEED, TWO_ARMS, Panel, walkthrough
+from headwater.regret_bounds import Bounds
 from headwater.report.analysis_data import analysis_figure
 from headwater.report.draw import draw_analysis, draw_overview, draw_regret, save
 from headwater.report.interactive import plotly_regret
-from headwater.report.regret_data import regret_figure
-from headwater.report.style import short
+from headwater.report.limits import limits, sentences
+from headwater.report.regret_data import RegretFigure, regret_figure
+from headwater.report.style import FAMILIES, Look, rough, short
 from headwater.simulation import Simulation
 
 _STYLE = """
@@ -30,7 +32,11 @@ nav a { margin-right: 1rem; white-space: nowrap; }
 .wide { overflow-x: auto; }
 .plotly-graph-div { background: #fff; border-radius: 6px; }
 .number { white-space: nowrap; text-align: right; }
+th.number:not(.word) { white-space: normal; }
 .wide td:first-child { min-width: 9rem; }
+.caption { font-size: .9rem; opacity: .85; margin: .4rem 0; }
+.family { font-size: .85rem; font-weight: 600; opacity: .75; padding-top: .8rem; }
+.swatch { width: 26px; height: 10px; margin-right: .5rem; background: #fff; border-radius: 2px; }
 .note { border-left: 3px solid var(--line); padding-left: .8rem; }
 """
 
@@ -45,11 +51,15 @@ def write_page(panels: Sequence[Panel], output: Path) -> Path:
             save(drawing, figures / (panel.case.id + suffix))
         if panel.simulation is not None:
             panel.simulation.save(output / "data" / panel.case.id, command="headwater reproduce", overwrite=True)
-            regret = draw_regret(regret_figure(panel.simulation, panel.case.title))
+            regret = draw_regret(regret_figure(panel.simulation, panel.case.title, limits=panel.bounds))
             for suffix in (".png", ".svg"):
                 save(regret, figures / (panel.case.id + "-regret" + suffix))
         sections.append(_section(panel, (figures / f"{panel.case.id}.svg").read_text(encoding="utf-8")))
-    runs = [regret_figure(panel.simulation, panel.case.problem.name) for panel in panels if panel.simulation is not None]
+    runs = [
+        regret_figure(panel.simulation, panel.case.problem.name, limits=panel.bounds)
+        for panel in panels
+        if panel.simulation is not None
+    ]
     if runs:
         save(draw_overview(runs), figures / "overview.png")
     numbers = {panel.case.id: panel.to_dict() for panel in panels}
@@ -65,7 +75,7 @@ def write_report(simulations: Sequence[Simulation], path: Path) -> None:
     for n, run in enumerate(simulations):
         title = html.escape(run.problem.name or f"simulation {n + 1}")
         about = f"{run.replications:,} runs of {run.horizon:,} rounds, seed {run.seed}, B = {run.reward_range:g}."
-        body += f"<section><h2>{title}</h2><p>{about}</p>{_regret(run, f'regret-{n}')}</section>"
+        body += f"<section><h2>{title}</h2><p>{about}</p>{_regret(run, f'regret-{n}', limits(run.problem))}</section>"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(_document("Simulations", body), encoding="utf-8")
 
@@ -91,29 +101,70 @@ def _paper_page(panels: Sequence[Panel], sections: Sequence[str]) -> str:
         f"headwater in {seconds:.0f} seconds. {agree} of {len(checks)} statements agree with the computation; each difference "
         "is shown where it stands. Bands are 95 % intervals of the mean; all policies of a panel see the same draws of X "
         f"(seed {SEED}).</p>"
-        f"<nav>{links}</nav>{_summary(panels)}{''.join(sections)}"
+        f"<nav>{links} <a href='#past'>past the paper</a></nav>{_summary(panels)}{_past(panels)}{''.join(sections)}"
     )
     return _document("Correlated bandits with a latent source: the paper, computed", body)
 
 
 def _summary(panels: Sequence[Panel]) -> str:
-    """Mean regret at the horizon, a row per case."""
-    names = list(dict.fromkeys(name for p in panels if p.simulation for name in p.simulation.outcomes))
-    if not names:
-        return ""
+    """Mean regret at the horizon, a row per case: the paper's policies and other indices."""
+    names = [*POLICIES, *OTHERS]
     rows = ""
     for panel in panels:
         if panel.simulation is None:
             continue
-        cells = ""
-        for name in names:
-            regret = panel.simulation.regret(name)[:, -1]
-            error = float(regret.std(ddof=1)) / len(regret) ** 0.5
-            cells += f"<td class=number>{short(regret.mean())} <small>± {error:.2g}</small></td>"
-        link = f"<a href='#{panel.case.id}'>{html.escape(panel.case.title)}</a>"
-        rows += f"<tr><td>{link}</td><td class=number>{panel.simulation.horizon:,}</td>{cells}</tr>"
-    heads = "".join(f"<th class=number>{html.escape(name)}</th>" for name in names)
+        cells = "".join(_mean_cell(panel.simulation, name) for name in names)
+        rows += f"<tr><td>{_link(panel)}</td><td class=number>{panel.simulation.horizon:,}</td>{cells}</tr>"
+    if not rows:
+        return ""
+    heads = "".join(f"<th class='number word'>{name}</th>" for name in names)
     return f"<div class=wide><table><tr><th>mean regret</th><th class=number>rounds</th>{heads}</tr>{rows}</table></div>"
+
+
+def _link(panel: Panel) -> str:
+    return f"<a href='#{panel.case.id}'>{html.escape(panel.case.title)}</a>"
+
+
+def _mean_cell(run: Simulation, name: str) -> str:
+    """The mean regret at the horizon with its standard error; a dash for a policy that was not run."""
+    if name not in run.outcomes:
+        return "<td class=number>–</td>"
+    regret = run.regret(name)[:, -1]
+    error = float(regret.std(ddof=1)) / len(regret) ** 0.5 if len(regret) > 1 else 0.0
+    return f"<td class=number>{short(regret.mean())} <small>± {rough(error)}</small></td>"
+
+
+def _past(panels: Sequence[Panel]) -> str:
+    """What policies that learn the law of X gain over C-UCB, a row per case, beside the least regret possible."""
+    rows = ""
+    for panel in panels:
+        if panel.simulation is None:
+            continue
+        run = panel.simulation
+        mean = {name: float(run.regret(name)[:, -1].mean()) for name in ("c-ucb", *LEARNERS) if name in run.outcomes}
+        best = min((name for name in mean if name != "c-ucb"), key=lambda name: mean[name])
+        ratio = f"{mean[best] / mean['c-ucb']:.2f} <small>{best}</small>" if mean["c-ucb"] else "–"
+        cells = "".join(_mean_cell(run, name) for name in ("c-ucb", *LEARNERS))
+        constant = "–" if panel.bounds is None else short(panel.bounds.graves_lai)
+        rows += (
+            f"<tr><td>{_link(panel)}</td>{cells}<td class=number>{ratio}</td><td class=number>{constant}</td>"
+            f"<td class=number>{panel.case.learners}</td></tr>"
+        )
+    if not rows:
+        return ""
+    heads = "".join(f"<th class='number word'>{name}</th>" for name in ("c-ucb", *LEARNERS))
+    return (
+        "<section id=past><h2>Past the paper</h2><p>C-UCB reads one arm at a time. These three policies read all counts at "
+        "once, as evidence on the law of X: joint-ucb is optimistic over the laws that fit, latent-ts draws one of them, "
+        "graves-lai explores at the rates of the lower bound. The last two need a listed support. Shown are mean regret at the "
+        "horizon with its standard error, and the ratio to C-UCB's of the best of the three, picked after the fact. They have "
+        "fewer runs (last column), because each of their decisions is dearer.</p>"
+        f"<div class=wide><table><tr><th>mean regret</th>{heads}<th class=number>best ratio</th>"
+        f"<th class=number>Graves–Lai constant</th><th class=number>runs</th></tr>{rows}</table></div>"
+        "<p>The Graves–Lai constant C: no policy that is good for every law of X has regret below C log T in the long run. "
+        "Where it is 0, bounded regret is possible. (The paper's own lower bound does not hold with more than two arms.)</p>"
+        "</section>"
+    )
 
 
 def _section(panel: Panel, svg: str) -> str:
@@ -125,7 +176,7 @@ def _section(panel: Panel, svg: str) -> str:
     note = f"<p class=note>{html.escape(panel.case.note)}</p>" if panel.case.note else ""
     picture = base64.b64encode(svg.encode()).decode()
     title = html.escape(panel.case.title)
-    regret = "" if panel.simulation is None else _regret(panel.simulation, f"regret-{panel.case.id}")
+    regret = "" if panel.simulation is None else _regret(panel.simulation, f"regret-{panel.case.id}", panel.bounds)
     steps = _walkthrough() if panel.case is TWO_ARMS else ""
     return (
         f"<section id='{html.escape(panel.case.id)}'><h2>{title}</h2>"
@@ -150,24 +201,56 @@ def _walkthrough() -> str:
     )
 
 
-def _regret(run: Simulation, element: str) -> str:
-    """The regret curves, and a table of regret and pulls at the horizon."""
-    figure = plotly_regret(regret_figure(run))
-    plot = figure.to_html(
+def _regret(run: Simulation, element: str, found: Bounds | None) -> str:
+    """The regret curves, what the bound says, and a table of regret and pulls at the horizon: it is the legend, too."""
+    data = regret_figure(run, limits=found)
+    plot = plotly_regret(data).to_html(
         full_html=False, include_plotlyjs=False, div_id=element, config={"displayModeBar": False, "responsive": True}
     )
-    arms = run.problem.names[:8]
-    rows = ""
-    for name, row in run.to_dict()["policies"].items():
+    arms, results = run.problem.names[:8], run.to_dict()["policies"]
+    base = results["c-ucb"]["regret_mean"][-1] if "c-ucb" in results and len(results) > 1 else 0.0
+    rows, family, columns = "", -1, 4 + bool(base) + len(arms)
+    several = len({curve.look.family for curve in data.curves}) > 1
+    for curve in data.curves:
+        row = results[curve.policy]
+        if several and curve.look.family != family:
+            family = curve.look.family
+            rows += f"<tr><th class=family colspan={columns}>{FAMILIES[family]}</th></tr>"
         pulls = "".join(f"<td class=number>{row['pulls_mean'][arm]:,.1f}</td>" for arm in arms)
         spread = f"{short(row['regret_p05'][-1])} – {short(row['regret_p95'][-1])}"
-        mean = f"{short(row['regret_mean'][-1])} ± {row['regret_se'][-1]:.2g}"
+        mean = f"{short(row['regret_mean'][-1])} ± {rough(row['regret_se'][-1])}"
+        ratio = f"<td class=number>{row['regret_mean'][-1] / base:.2f}</td>" if base else ""
         rows += (
-            f"<tr><td>{html.escape(name)}</td><td class=number>{row['replications']:,}</td><td class=number>{mean}</td>"
-            f"<td class=number>{spread}</td>{pulls}</tr>"
+            f"<tr><td>{_swatch(curve.look)}{html.escape(curve.policy)}</td><td class=number>{row['replications']:,}</td>"
+            f"<td class=number>{mean}</td>{ratio}<td class=number>{spread}</td>{pulls}</tr>"
         )
-    heads = "".join(f"<th class=number>pulls of {html.escape(arm)}</th>" for arm in arms)
+    heads = "".join(f"<th class=number>pulls of<br>{html.escape(arm)}</th>" for arm in arms)
+    against = "<th class=number>ratio to c-ucb</th>" if base else ""
     return (
-        f"{plot}<div class=wide><table><tr><th>policy</th><th class=number>runs</th><th class=number>mean regret at "
-        f"{run.horizon:,}</th><th class=number>5 % – 95 % of runs</th>{heads}</tr>{rows}</table></div>"
+        f"{plot}{_caption(run, data, found)}<div class=wide><table><tr><th>policy</th><th class=number>runs</th>"
+        f"<th class=number>mean regret at {run.horizon:,}</th>{against}<th class=number>5 % – 95 % of runs</th>{heads}</tr>"
+        f"{rows}</table></div>"
     )
+
+
+def _swatch(look: Look) -> str:
+    """A piece of a policy's curve, so that the table is a legend."""
+    dashes = {"-": "", "--": " stroke-dasharray='6 3'", "-.": " stroke-dasharray='7 3 2 3'"}[look.dash]
+    return (
+        "<svg class=swatch viewBox='0 0 26 10' aria-hidden=true>"
+        f"<path d='M1 5h24' stroke='{look.colour}' stroke-width='{look.width:g}'{dashes}/></svg>"
+    )
+
+
+def _caption(run: Simulation, data: RegretFigure, found: Bounds | None) -> str:
+    """What the line of the bound means, or why there is none."""
+    if found is None or data.bound is None:
+        return ""
+    line = f"{data.bound.note}. "
+    if data.bound.drawn:
+        line = (
+            "The dotted line is C log t, which would be 0 at round 1, from where the exploration it stands for fits in half of "
+            "the rounds. It holds in the long run: only its slope means anything. "
+        )
+    words = " ".join(sentences(run.problem, found))
+    return f"<p class=caption>{html.escape(line[0].upper() + line[1:] + words)}</p>"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 # Okabe and Ito's palette, which colour-blind readers can tell apart
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6D00", "#7A5195", "#444444", "#A65628")
 COMPETITIVE = "#C05000"
@@ -26,16 +28,41 @@ def short(value: float) -> str:
     return f"{value:.1f}" if size >= 100 else f"{value + 0.0:.3g}"
 
 
+def rough(error: float) -> str:
+    """A standard error as a table shows it: two digits, no exponents.
+
+    >>> [rough(x) for x in (253.1, 14.2, 0.112, 0.0)]
+    ['253', '14', '0.11', '0']
+    """
+    return f"{error:,.0f}" if error >= 100 else f"{error:.2g}"
+
+
+class Look(NamedTuple):
+    """How a policy is drawn. Policies of one ``family`` stand together: 0 the paper's, 1 other indices, 2 what learns the
+    law of X, 3 anything else. ``dash`` is matplotlib's word; without a filter a curve is broken."""
+
+    colour: str
+    family: int
+    dash: str
+    width: float
+
+
+FAMILIES = ("the paper", "other indices, without and with its filter", "learn the law of X", "others")
 POLICIES = {
-    "ucb1": "#0072B2",
-    "c-ucb": "#D55E00",
-    "kl-ucb": "#56B4E9",
-    "c-kl-ucb": "#E69F00",
-    "ts": "#7A5195",
-    "c-ts": "#009E73",
+    "ucb1": Look("#0072B2", 0, "--", 2.4),
+    "c-ucb": Look("#D55E00", 0, "-", 2.4),
+    "kl-ucb": Look("#56B4E9", 1, "--", 1.4),
+    "c-kl-ucb": Look("#C98A00", 1, "-", 1.4),
+    "ts": Look("#7A5195", 1, "--", 1.4),
+    "c-ts": Look("#009E73", 1, "-", 1.4),
+    "joint-ucb": Look("#111111", 2, "-", 2.8),
+    "latent-ts": Look("#CC5F97", 2, "-", 2.2),
+    "graves-lai": Look("#7A6A00", 2, "-.", 2.2),
 }
+BOUND = "#777777"
 
 
-def policy_colour(title: str) -> str:
-    """The same policy has the same colour in every figure; variants of one share it."""
-    return POLICIES.get(title.split(" ")[0], PALETTE[sum(map(ord, title)) % len(PALETTE)])
+def look(title: str) -> Look:
+    """The same policy looks the same in every figure; variants of one share its look; what is unknown gets some colour."""
+    known = POLICIES.get(title.split(" ")[0])
+    return known if known is not None else Look(PALETTE[sum(map(ord, title)) % len(PALETTE)], 3, "-", 2.0)

@@ -13,8 +13,9 @@ from headwater.analysis import analyze, read_distribution
 from headwater.arrays import Ints
 from headwater.complaints import shown
 from headwater.errors import ProblemError
+from headwater.policies.auto import spec_for
 from headwater.policies.evidence import evidence_of
-from headwater.policies.rules import KLUCB, Spec, check_positive, make_spec
+from headwater.policies.rules import KLUCB, Spec, check_positive
 from headwater.policies.table import has_levels
 from headwater.problem import Problem
 from headwater.pseudo import model_of
@@ -63,7 +64,7 @@ def simulate(
     law = problem.distribution if distribution is None else read_distribution(problem, distribution)
     if law is None:
         raise ProblemError("distribution: missing; a simulation needs to know how likely each value of X is")
-    specs = _check_policies(policies)
+    specs = _check_policies(policies, problem)
     if not has_levels(model_of(problem)) and any(spec.rule == KLUCB("empirical") for spec in specs):
         raise ProblemError('form: got "empirical"; expected "bernoulli", because these arms have infinitely many rewards')
     _check_number("horizon", horizon, 1, MAX_HORIZON)
@@ -145,10 +146,10 @@ def log_checkpoints(horizon: int, per_decade: int = 12) -> Ints:
     return np.unique(np.rint(np.geomspace(1, horizon, max(count, 2))).astype(np.int64))
 
 
-def _check_policies(policies: Sequence[str | Spec]) -> list[Spec]:
+def _check_policies(policies: Sequence[str | Spec], problem: Problem) -> list[Spec]:
     if isinstance(policies, (str, Spec)) or not policies:
         raise ProblemError(f"policies: got {shown(policies)}; expected a list of at least one policy")
-    specs = [policy if isinstance(policy, Spec) else make_spec(policy) for policy in policies]
+    specs = [spec_for(policy, problem) for policy in policies]
     titles = [spec.title for spec in specs]
     for title in titles:
         if titles.count(title) > 1:

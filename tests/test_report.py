@@ -1,0 +1,160 @@
+"""What reports show: looks, labels, the line of the bound, and words about it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import headwater as hw
+from headwater.report.draw import draw_overview, draw_regret, save
+from headwater.report.interactive import plotly_regret
+from headwater.report.limits import limits, listing, rates, sentences
+from headwater.report.page import write_report
+from headwater.report.regret_data import RegretFigure, regret_figure, spread_labels
+from headwater.report.style import POLICIES, look
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+CASE_2 = hw.load_problem(EXAMPLES / "paper" / "discrete-2.toml")
+TWO_ARMS = hw.load_problem(EXAMPLES / "paper" / "two-arms.toml")
+
+
+def figure_of(problem: hw.Problem, *policies: str, horizon: int = 300) -> RegretFigure:
+    run = hw.simulate(problem, policies=policies, horizon=horizon, replications=4, seed=5)
+    return regret_figure(run, limits=limits(run.problem))
+
+
+# labels
+
+
+@given(st.lists(st.floats(0, 1e6), max_size=12), st.floats(1e-3, 1e5))
+def test_labels_keep_their_order_and_distance(values: list[float], least: float) -> None:
+    given_values = np.array(values)
+    places = spread_labels(given_values, least)
+    order = np.argsort(given_values, kind="stable")
+    slack = 1e-9 * (1e6 + least * 12)
+    assert np.all(np.diff(places[order]) >= least - slack) and np.all(places >= 0)
+    if len(values) < 2 or np.min(np.diff(given_values[order])) >= least:
+        np.testing.assert_allclose(places, given_values, atol=slack)  # nothing to push apart: nothing moves
+
+
+# looks
+
+
+def test_every_policy_has_its_look_and_an_unknown_one_gets_some_colour() -> None:
+    assert set(hw.policies.NAMES) - {"auto"} == set(POLICIES)
+    assert len({each.colour for each in POLICIES.values()}) == len(POLICIES)
+    assert look("c-ts (beta)") == look("c-ts")
+    assert look("something else").colour.startswith("#") and look("something else").family == 3
+
+
+def test_curves_stand_by_family_whatever_their_order() -> None:
+    data = figure_of(TWO_ARMS, "joint-ucb", "ts", "c-ucb")
+    assert [curve.policy for curve in data.curves] == ["c-ucb", "ts", "joint-ucb"]
+
+
+# the bound
+
+
+def test_a_bound_that_asks_for_more_pulls_than_there_are_rounds_is_only_named() -> None:
+    """The paper's first vector case: 1,725 log t pulls of arm 2 do not fit in 300 rounds."""
+    data = figure_of(hw.load_problem(EXAMPLES / "paper" / "vector-1.toml"), "c-ucb")
+    assert data.bound is not None and not data.bound.drawn and "shows only in longer runs" in data.bound.note
+    assert not any("Graves" in (trace.name or "") for trace in plotly_regret(data).data)
+
+
+def test_the_line_of_the_bound_is_c_log_t() -> None:
+    data = figure_of(CASE_2, "c-ucb")
+    assert data.bound is not None
+    assert data.bound.constant == hw.bounds(CASE_2).graves_lai
+    drawn = np.isfinite(data.bound.line)
+    np.testing.assert_allclose(data.bound.line[drawn], data.bound.constant * np.log(data.rounds[drawn]))
+    assert data.bound.label == "Graves–Lai bound, slope 4.79 log t" and "only its slope counts" in data.bound.note
+    # from the round on at which 8.08 log t pulls fit in half of the rounds
+    assert 60 < data.rounds[drawn][0] < 90 and not np.any(np.diff(drawn.astype(int)) < 0)
+    names = [trace.name for trace in plotly_regret(data).data]
+    assert data.bound.label in names
+
+
+def test_no_line_where_bounded_regret_is_possible(tmp_path: Path) -> None:
+    run = hw.simulate(TWO_ARMS, policies=["ucb1", "c-ucb"], horizon=100, replications=3)
+    data = regret_figure(run, limits=limits(run.problem))
+    assert data.bound is not None and data.bound.label == "bound: constant regret possible"
+    assert not any("Graves" in (trace.name or "") for trace in plotly_regret(data).data)
+    write_report([run], tmp_path / "page.html")
+    assert "Bound: constant regret possible." in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_reports_do_without_a_bound_where_there_is_none(tmp_path: Path) -> None:
+    curves = hw.load_problem(EXAMPLES / "paper" / "continuous-3.toml")
+    assert limits(curves) is None
+    large = hw.Problem(latent=hw.Discrete(range(500)), arms={"a": "x", "b": "499 - x"}, distribution=[1 / 500] * 500)
+    assert limits(large) is None
+    nothing = hw.Problem(latent=hw.Discrete(["a", "b"]), arms={"a": [0, 1], "b": [1, 0]})
+    assert limits(nothing) is None
+    run = hw.simulate(curves, policies=["ucb1"], horizon=50, replications=2)
+    write_report([run], tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "ratio to" not in page.split("</script>")[-1]  # nothing to compare with
+
+
+def test_a_law_too_extreme_for_bounds_leaves_the_report_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(problem: hw.Problem) -> None:
+        raise hw.ProblemError("distribution: its probabilities are too extreme")
+
+    monkeypatch.setattr("headwater.report.limits.bounds", refuse)
+    assert limits(CASE_2) is None
+
+
+def test_what_the_solver_leaves_is_shown_as_none() -> None:
+    found = hw.bounds(hw.load_problem(EXAMPLES / "ads.toml"))
+    assert [arm for arm, rate in rates(found).items() if rate] == ["travel"]
+
+
+def test_words_about_the_confusing_law_hold() -> None:
+    """Each law named gives the rival the best arm's mean and leaves the best arm's rewards as they are."""
+    found = hw.bounds(CASE_2)
+    g = CASE_2.rewards
+    names = list(CASE_2.names)
+    best = names.index(found.best[0])
+    for law in found.confusing:
+        assert g[names.index(law.arm)] @ law.q == pytest.approx(hw.analyze(CASE_2).mu[best])  # type: ignore[index]
+    text = sentences(CASE_2, found)
+    assert len(text) == 2 + len(found.confusing) and all(sentence.endswith(".") or ")" in sentence for sentence in text)
+
+
+def test_many_arms_and_laws_are_cut_short() -> None:
+    arms = {f"arm {k}": np.roll([3.0, 0, 0, 0, 0, 0, 0, 0, 0], k).tolist() for k in range(9)}
+    problem = hw.Problem(latent=hw.Discrete(range(9)), arms=arms, distribution=[0.2] + [0.1] * 8)
+    text = " ".join(sentences(problem, hw.bounds(problem)))
+    assert "fewer of 2 more arms" in text and "more such laws have a part in it" in text
+
+
+def test_listing() -> None:
+    assert listing(["a", "b", "c"]) == "a, b and c"
+
+
+# drawing
+
+
+def test_pictures_with_and_without_a_bound(tmp_path: Path) -> None:
+    figures = [figure_of(CASE_2, "ucb1", "c-ucb", "joint-ucb"), figure_of(TWO_ARMS, "ucb1", "c-ucb")]
+    save(draw_regret(figures[0]), tmp_path / "one.png")
+    save(draw_overview(figures), tmp_path / "two.png")
+    overview = draw_overview(figures)
+    labels = [text.get_text() for text in overview.legends[0].get_texts()]
+    assert labels == ["ucb1", "c-ucb", "joint-ucb", "Graves–Lai bound, slope C log t"]
+    assert all((tmp_path / name).stat().st_size > 5_000 for name in ("one.png", "two.png"))
+
+
+def test_a_policy_without_regret_can_be_drawn_on_a_log_axis() -> None:
+    """Zero has no logarithm: labels and ranges stay finite."""
+    same = hw.Problem(latent=hw.Discrete(["a", "b"]), arms={"a": [0, 1], "b": [0, 1]}, distribution=[0.5, 0.5])
+    data = figure_of(same, "ucb1", "c-ucb")
+    menu = plotly_regret(data).layout.updatemenus[0]
+    for button in menu.buttons:
+        values, layout, _ = button.args
+        assert np.all(np.isfinite(np.array(values["y"]))) and np.all(np.isfinite(layout["yaxis.range"]))
