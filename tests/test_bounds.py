@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -416,3 +417,30 @@ def test_a_singular_newton_system_only_widens_the_gap(monkeypatch: pytest.Monkey
     monkeypatch.setattr(programme_module, "_newton", fails)
     found = bounds(CASE["discrete-2"])
     assert found.lower <= 4.79330118 <= found.upper * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("name", ["discrete-2", "discrete-3", "vector-1"])
+def test_cvxpy_finds_no_cheaper_confusion(name: str) -> None:
+    """At the rates found, the least information that any confusing law leaves is 1: no less (feasible), no more (tight)."""
+    cp: Any = importlib.import_module("cvxpy")
+    problem = CASE[name]
+    found, channels, model = bounds(problem), channels_of(problem), model_of(problem)
+    assert isinstance(model, FiniteModel) and problem.distribution is not None
+    p = model.probabilities(problem.distribution)
+    best, mu = problem.index(found.best[0]), channels.g @ p
+    least = []
+    for ell, arm in enumerate(problem.names):
+        if arm in found.exploration:
+            q = cp.Variable(len(p), nonneg=True)
+            spent = 0
+            for k, other in enumerate(problem.names):
+                if other in found.exploration:
+                    law = channels.matrix(k) @ p
+                    spent += found.exploration[other] * cp.sum(cp.kl_div(law, channels.matrix(k) @ q))
+            limits = [channels.matrix(best) @ q == channels.matrix(best) @ p, channels.g[ell] @ q >= mu[best]]
+            programme = cp.Problem(cp.Minimize(spent), limits)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                programme.solve(solver="CLARABEL")
+            least.append(float(programme.value) if programme.status == "optimal" else math.inf)
+    assert min(least) == pytest.approx(1, abs=1e-4)

@@ -52,6 +52,8 @@ __all__ = [
 ]
 
 TIE = 1e-7
+DENSE = 64
+"""Atoms up to which the first law tried uses all; beyond, one: solutions use few, and atoms are dropped one at a time."""
 CLOSE = 1e-4
 """How near, as a part of delta, the likelihood must come to its limit: the index is then exact to the square of that."""
 FLAT = 1e9
@@ -112,7 +114,9 @@ def make_mind(lens: Lens, *, eager: bool = False) -> Mind:
 def relearn(lens: Lens, mind: Mind) -> None:
     """Forget every solution: the counts, or what is doubted, were changed from outside. Takes doubted arms' rows out."""
     count, size = lens.g.shape
-    mind.laws[:] = 1.0 / size
+    used = size if size <= DENSE else 1
+    mind.laws[:] = 0.0
+    mind.laws[:, :used] = 1.0 / used
     mind.seen[:] = -np.inf
     mind.price[:] = -np.inf
     mind.whole[SUM] = mind.whole[TOTAL] = mind.whole[FORECAST] = 0.0
