@@ -29,7 +29,7 @@ from headwater.pseudo import model_of
 from headwater.simulation.atoms import atoms_of
 from headwater.simulation.engine import make_model, simulate_counts
 
-AUDITS = (0.0, 0.03, 0.1, 0.2, 0.5)
+AUDITS = (0.03, 0.07, 0.1, 0.15, 0.3)
 
 
 def wronged(number: int) -> tuple[Problem, Problem]:

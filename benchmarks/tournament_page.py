@@ -95,6 +95,13 @@ def random_table(found: dict[str, Any]) -> str:
         worse = sum(mine["difference"] > 3 * mine["difference_se"] for mine, _ in rows)
         mean = np.mean([mine["mean"] for mine, _ in rows])
         lines.append(f"| {title} | {np.exp(np.log(ratio).mean()):.3f} | {ratio.max():.2f} | {worse} | {mean:.1f} |\n")
+    lost = []
+    for name, entry in found.items():
+        mine, base = entry["policies"]["joint-ucb"], entry["policies"]["c-ucb"]
+        if mine["difference"] > 3 * mine["difference_se"]:
+            lost.append(f"{name} (regret {mine['mean']:.2f} against {base['mean']:.2f})")
+    if lost:
+        lines.append(f"\n`joint-ucb` is worse than C-UCB, by what its audits cost, on {' and '.join(lost)}.\n")
     return "".join(lines)
 
 
