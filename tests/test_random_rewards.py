@@ -19,7 +19,7 @@ import headwater as hw
 from headwater import streams
 from headwater.cli import app
 from headwater.errors import ProblemError, RewardError
-from headwater.policies import Policy, Spec, from_state, indices, kernel, make_spec
+from headwater.policies import Policy, Spec, from_state, indices, kernel, make_spec, noisy
 from headwater.policies.table import choose_units, pack, table_of
 from headwater.pseudo.channels import channels_of
 from headwater.simulation import engine
@@ -312,7 +312,7 @@ def test_the_kernel_as_plain_python() -> None:
         policy.update(MIXED.names[t % 3], [1.2, 3, 1][t % 3] if t < 9 else [0.5, 0, 0][t % 3])
     channel, fits, work = policy._extra
     sums, shift = [], []
-    refresh: Any = kernel.refresh
+    refresh: Any = noisy.refresh
     for function in (refresh, refresh.py_func):
         fits[:] = table_of(MIXED).channelled.fits  # type: ignore[union-attr]
         policy.sums[1:] = 0

@@ -13,8 +13,9 @@ from scipy import stats
 from headwater.arrays import Floats, Ints
 from headwater.errors import ProblemError
 from headwater.paper import CASES
-from headwater.policies import sampler
-from headwater.policies.sampler import posterior_draws, prepare, recommended_steps, stale, walk, workspace_size
+from headwater.policies import centre, sampler
+from headwater.policies.centre import prepare, stale, workspace_size
+from headwater.policies.sampler import posterior_draws, recommended_steps, walk
 from headwater.pseudo.channels import Channels, channels_of
 
 FALSE_ALARM = 1e-6  # of each single comparison of draws with a law
@@ -196,9 +197,9 @@ def test_directions_are_conjugate_at_the_centre(given: tuple[Channels, Ints, flo
     channels, n, alpha = given
     atoms, rows = len(channels.start) - 1, len(n)
     work = np.zeros(workspace_size(atoms, rows))
-    assert prepare(channels.start, channels.row, channels.weight, n, alpha, work) < sampler.NEWTON_STEPS
-    groups = int(work[sampler.GROUPS])
-    _, _, first, _, a, c, _, _ = work[sampler.HEAD : sampler.HEAD + 8 * atoms].reshape(8, atoms)[:, :groups]
+    assert prepare(channels.start, channels.row, channels.weight, n, alpha, work) < centre.NEWTON_STEPS
+    groups = int(work[centre.GROUPS])
+    _, _, first, _, a, c, _, _ = work[centre.HEAD : centre.HEAD + 8 * atoms].reshape(8, atoms)[:, :groups]
     at = work.size - atoms * (2 * atoms + rows)
     d = work[at : at + atoms * atoms].reshape(atoms, atoms)[: groups - 1, :groups]
     b = np.vstack([channels.matrix(k) for k in range(len(channels.values))])[n > 0][:, first.astype(int)]
@@ -218,7 +219,7 @@ def test_atoms_that_look_alike_are_one_group(given: tuple[Channels, Ints, float]
     work = np.zeros(workspace_size(atoms, len(n)))
     prepare(channels.start, channels.row, channels.weight, n, alpha, work)
     seen = np.vstack([channels.matrix(k) for k in range(len(channels.values))])[n > 0]
-    assert int(work[sampler.GROUPS]) == len(np.unique(seen, axis=1).T)
+    assert int(work[centre.GROUPS]) == len(np.unique(seen, axis=1).T)
 
 
 @given(evidence(), evidence())

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import optimize
 
-from headwater.policies import simplex
+from headwater.policies import implied, simplex
 from headwater.policies.simplex import INFEASIBLE, OPTIMAL, STALLED, UNBOUNDED, solve
 
 Array = NDArray[np.float64]
@@ -124,7 +124,7 @@ def test_the_kernel_as_plain_python() -> None:
 
 def likeliest(a: Array, q: Array) -> tuple[Array, float]:
     f = np.zeros(len(q))
-    delta = simplex.likeliest(np.ascontiguousarray(a), q, f, np.zeros(simplex.likeliest_size(*a.shape)))
+    delta = implied.likeliest(np.ascontiguousarray(a), q, f, np.zeros(implied.likeliest_size(*a.shape)))
     return f, delta
 
 
@@ -169,8 +169,8 @@ def imply(a: Array, g: Array, seen: Any, bases: Any = None) -> tuple[bool, Array
     """Of arm 0, by the compiled function."""
     bound = np.zeros(len(g))
     bases = np.full((len(g), len(a) + 1), -1) if bases is None else bases
-    work = np.zeros(simplex.work_size(*a.shape))
-    return simplex.imply(0, np.ascontiguousarray(a), g, np.asarray(seen), bases, bound, work), bound
+    work = np.zeros(implied.work_size(*a.shape))
+    return implied.imply(0, np.ascontiguousarray(a), g, np.asarray(seen), bases, bound, work), bound
 
 
 def most(a: Array, f: Array, c: Array) -> float | None:
@@ -262,8 +262,8 @@ def test_what_is_implied_as_plain_python() -> None:
     found = set()
     for seen in ([9, 1, 1], np.rint(1000 * a.mean(axis=1)).astype(int), [5, 0, 0]):
         bounds, answers = [np.zeros(3), np.zeros(3)], []
-        for kernel, bound in zip((simplex.imply, simplex.imply.py_func), bounds, strict=True):  # type: ignore[attr-defined]
-            work, bases = np.zeros(simplex.work_size(3, 5)), np.full((3, 4), -1)
+        for kernel, bound in zip((implied.imply, implied.imply.py_func), bounds, strict=True):  # type: ignore[attr-defined]
+            work, bases = np.zeros(implied.work_size(3, 5)), np.full((3, 4), -1)
             answers.append(kernel(0, a, g, np.array(seen), bases, bound, work))
         assert answers[0] == answers[1]
         found.add(answers[0])

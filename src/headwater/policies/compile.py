@@ -36,14 +36,21 @@ def _cache_folder() -> str:
 
 
 _CACHE = _cache_folder()
+_DONE: dict[Callable[..., Any], Any] = {}
 
 
 def compiled(function: _F) -> _F:
-    """Compile for the CPU, cached on disk. IEEE arithmetic: no fastmath, and division by zero is not an error."""
+    """Compile for the CPU, cached on disk. IEEE arithmetic: no fastmath, and division by zero is not an error.
+
+    A scalar function that several modules ask for is compiled once.
+    """
+    if function in _DONE:
+        return cast(_F, _DONE[function])
     before = getattr(numba_config, "CACHE_DIR", "")
     setattr(numba_config, "CACHE_DIR", _CACHE)  # noqa: B010 - read while decorating; other users of numba keep their own
     try:
-        return cast(_F, numba.njit(nogil=True, error_model="numpy", cache=bool(_CACHE))(function))
+        _DONE[function] = numba.njit(nogil=True, error_model="numpy", cache=bool(_CACHE))(function)
+        return cast(_F, _DONE[function])
     finally:
         setattr(numba_config, "CACHE_DIR", before)  # noqa: B010
 

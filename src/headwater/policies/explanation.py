@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from headwater.arrays import Ints
-from headwater.policies import evidence, joint
-from headwater.policies.evidence import Learner
+from headwater.policies import joint
 from headwater.policies.inference import LatentLaw
 from headwater.policies.kernel import PENDING, PULLS, SHIFT, TOTAL, Views
+from headwater.policies.learner import WIDTH, ZERO, Learner
 from headwater.policies.rules import JointUCB, LatentThompson, Spec
 
 
@@ -144,9 +144,7 @@ def explain_learner(
 ) -> Explanation:
     """Explain a decision of a policy that learns the law of X, from the state it was made from. O(K)."""
     n, mind = views.counts[PULLS], learner.mind
-    likely = learner.knobs[evidence.ZERO] + learner.knobs[evidence.WIDTH] * (
-        learner.lens.g @ joint.likeliest(learner.lens, mind)
-    )
+    likely = learner.knobs[ZERO] + learner.knobs[WIDTH] * (learner.lens.g @ joint.likeliest(learner.lens, mind))
     best = int(np.argmax(np.where(mind.doubted > 0, -np.inf, likely))) if n.any() else chosen
     lines = []
     for k, name in enumerate(names):

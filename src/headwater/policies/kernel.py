@@ -6,7 +6,7 @@ it knows their distance):
 ``meta``    (META,) int64    codes, the round, the most-pulled arm, the key and number of the random stream
 ``params``  (PARAMS,) float64  the unit of rewards, B, the posterior's sd, the interval of rewards, the audit's budget
 ``counts``  (COUNTS, K) int64  pulls, total reward in units, successes, pulls whose reward is still to come, and by how
-                             much the total that the filter goes by differs (only for random rewards: see ``refresh``)
+                             much the total that the filter goes by differs (only for random rewards: see ``noisy``)
 ``sums``    (K, K) int64     ``sums[k, ell]``: over the pulls of k, the sum of k's reward less ell's pseudo-reward
 ``mean``, ``root``, ``index``  (K,) float64  derived from the counts: the mean, 1/sqrt(pulls), and the last index
 ``seen``    (K, M) int64     how often arm k paid its m-th level; empty where nobody asks
@@ -15,8 +15,7 @@ and a table (K, M, K + 1) int64: ``table[k, m, ell]`` is the excess value[k, m] 
 ``table[k, m, K]`` the reward value[k, m] in units. Integers, so that a tie stays a tie: arm ell is excluded by
 the most-pulled arm k when ``sums[k, ell] > 0``, that is when k's mean strictly exceeds ell's empirical pseudo-reward.
 
-For an arm of random rewards the excesses are 0, and its row of ``sums`` is computed from ``seen`` when it is needed: see
-``refresh``. Two more arrays describe such arms (see POINTS and ZERO), one more is room to work in; ``step_noisy`` takes them.
+For an arm of random rewards the excesses are 0, and its row of ``sums`` is computed from ``seen``: see ``noisy``.
 
 Dispatch is on integer codes: function arguments would defeat numba's cache on disk.
 """
@@ -33,7 +32,6 @@ from headwater import streams
 from headwater.arrays import Floats, Ints
 from headwater.policies import indices
 from headwater.policies.compile import compiled, inlined
-from headwater.policies.simplex import imply
 
 __all__ = [
     "AUDIT",
@@ -43,7 +41,6 @@ __all__ = [
     "CHOSEN",
     "COUNTS",
     "FILTERS",
-    "FITTED",
     "GRAVES_LAI",
     "JOINT",
     "KL_EMPIRICAL",
@@ -84,10 +81,8 @@ __all__ = [
     "audited",
     "derive",
     "reach",
-    "refresh",
     "reset",
     "step",
-    "step_noisy",
     "uniforms",
     "unpack",
 ]
@@ -117,12 +112,6 @@ POLICY, REFERENCE, ROUND, REFERENCE_ARM, SEED_LOW, SEED_HIGH, REPLICATION, CHOSE
 UNIT, SCALE, SD, LOW, SPAN, AUDIT, PARAMS = range(7)
 # rows of counts
 PULLS, TOTAL, SUCCESSES, PENDING, SHIFT, COUNTS = range(6)
-# fits, for arms of random rewards: how many points, the length of a basis; then for each arm how many rewards (0: not random),
-# where its channel starts, at how many pulls its row of sums was computed; then the bases (K, K, length)
-POINTS, ROWS, HEAD = range(3)
-LEVELS, START, FITTED, FIELDS = range(4)
-# channel: in units the zero and the scale of the means g, and what is added to every bound; then g (K, J), the channels (M, J)
-ZERO, WIDTH, SLACK, FACTS = range(4)
 
 AUDIT_EARLY = 4.0  # measured: benchmarks/audit.py
 BETA_ATTEMPTS = 256  # a gamma draw is rejected with probability < 0.05, so this bound is never met
@@ -503,69 +492,6 @@ def step(mode: int, arm: int, m: int, whole: Ints, real: Floats, sums: Ints, see
         advance(OBSERVE, arm, m, meta, params, counts, sums, mean, root, index, seen, table, counts, meta, meta)
         mode = SELECT
     return advance(mode, arm, m, meta, params, counts, sums, mean, root, index, seen, table, counts, meta, meta)
-
-
-@compiled
-def _fit(k: int, counts: Ints, sums: Ints, seen: Ints, channel: Floats, fits: Ints, work: Floats) -> None:
-    """Arm k's row of sums anew from how often it paid each reward: whole numbers of units, never above the truth."""
-    arms, points, rows = sums.shape[0], fits[POINTS], fits[ROWS]
-    head = HEAD + FIELDS * k
-    levels, start = fits[head + LEVELS], fits[head + START]
-    bases = fits[HEAD + FIELDS * arms :].reshape((arms, arms, rows))
-    g = channel[FACTS : FACTS + arms * points].reshape((arms, points))
-    a = channel[start : start + levels * points].reshape((levels, points))
-    bound = work[:arms]
-    n, total = float(counts[PULLS, k]), float(counts[TOTAL, k])
-    counts[SHIFT, k] = 0
-    if not imply(k, a, g, seen[k, :levels], bases[k], bound, work[arms:]):
-        mean = channel[ZERO] + channel[WIDTH] * bound[k] - channel[SLACK]
-        counts[SHIFT, k] = math.floor(n * mean - total)
-        total += float(counts[SHIFT, k])
-    for ell in range(arms):
-        phi = channel[ZERO] + channel[WIDTH] * bound[ell] + channel[SLACK]
-        sums[k, ell] = 0 if ell == k else math.floor(total - n * phi)
-    fits[head + FITTED] = counts[PULLS, k]
-
-
-@compiled
-def refresh(meta: Ints, counts: Ints, sums: Ints, seen: Ints, channel: Floats, fits: Ints, work: Floats) -> None:
-    """The rows of sums that the next decision reads, where arms of random rewards were pulled since they were computed.
-
-    For such an arm k, ``sums[k, ell]`` is n[k] times the mean of its likeliest law less the most that arm ell may pay on
-    average under that law; where no law of X explains the rewards exactly, ``counts[SHIFT, k]`` is the likeliest law's total
-    less the one that was paid. O(K M³ + K M J) for each such row, mostly.
-    """
-    arms, observed = sums.shape[0], 0
-    for k in range(arms):
-        observed += counts[PULLS, k]
-    for k in range(arms):
-        n, head = counts[PULLS, k], HEAD + FIELDS * k
-        read = k == meta[REFERENCE_ARM] if meta[REFERENCE] == MOST_PULLED else n * arms >= observed
-        if meta[REFERENCE] != NO_FILTER and read and n > 0 and fits[head + LEVELS] > 0 and fits[head + FITTED] != n:
-            _fit(k, counts, sums, seen, channel, fits, work)
-
-
-@compiled
-def step_noisy(
-    mode: int,
-    arm: int,
-    m: int,
-    whole: Ints,
-    real: Floats,
-    sums: Ints,
-    seen: Ints,
-    table: Ints,
-    channel: Floats,
-    fits: Ints,
-    work: Floats,
-) -> int:
-    """As ``step``, where some arm's rewards are random."""
-    if mode != SELECT:
-        step(OBSERVE, arm, m, whole, real, sums, seen, table)
-    if mode == OBSERVE:
-        return arm
-    refresh(whole[:META], whole[META:].reshape((COUNTS, sums.shape[0])), sums, seen, channel, fits, work)
-    return step(SELECT, arm, m, whole, real, sums, seen, table)
 
 
 class Views(NamedTuple):

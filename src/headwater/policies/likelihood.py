@@ -24,6 +24,7 @@ import numpy as np
 
 from headwater.arrays import Floats, Ints
 from headwater.policies.compile import compiled
+from headwater.policies.triangular import backsolve
 from headwater.pseudo.channels import Channels
 
 __all__ = ["Lens", "climb", "log_likelihood", "make_lens", "maximise_likelihood", "spread", "through", "tilt_slope"]
@@ -162,21 +163,6 @@ def _factor(lens: Lens, size: int) -> None:
 
 
 @compiled
-def _back(size: int, square: Floats, x: Floats) -> None:
-    """Solve in place with the factor."""
-    for a in range(size):
-        s = x[a]
-        for b in range(a):
-            s -= square[a, b] * x[b]
-        x[a] = s / square[a, a]
-    for a in range(size - 1, -1, -1):
-        s = x[a]
-        for b in range(a + 1, size):
-            s -= square[b, a] * x[b]
-        x[a] = s / square[a, a]
-
-
-@compiled
 def _best_quadratic(lens: Lens, p: Floats, grad: Floats, mean: float, bend: Floats, d: Floats) -> None:
     """Maximise ``grad·d - d'Hd/2``, H = A' diag(bend) A, over the steps d (J,) that stay in the simplex.
 
@@ -207,8 +193,8 @@ def _best_quadratic(lens: Lens, p: Floats, grad: Floats, mean: float, bend: Floa
             if spent > 0.0:
                 for e in range(lens.start[j], lens.start[j + 1]):
                     u[a] -= lens.weight[e] * bend[lens.row[e]] * z[lens.row[e]]
-        _back(size, lens.square, u)
-        _back(size, lens.square, v)
+        backsolve(lens.square, size, u)
+        backsolve(lens.square, size, v)
         above, below = -spent, 0.0
         for a in range(size):
             above += u[a]
@@ -328,8 +314,8 @@ def tilt_slope(lens: Lens, n: Floats, g: Floats, p: Floats, z: Floats) -> float:
     for a in range(size):
         u[a] = g[lens.active[a]] - middle
         v[a] = 1.0
-    _back(size, lens.square, u)
-    _back(size, lens.square, v)
+    backsolve(lens.square, size, u)
+    backsolve(lens.square, size, v)
     above, below = 0.0, 0.0
     for a in range(size):
         above += u[a]

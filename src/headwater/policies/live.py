@@ -17,11 +17,12 @@ import numpy as np
 from headwater.complaints import is_number, shown
 from headwater.errors import ModelWarning, ProblemError, RewardError
 from headwater.latent import Continuous
-from headwater.policies import evidence, joint, kernel
-from headwater.policies.evidence import Learner, evidence_of, learner_for
+from headwater.policies import decisions, joint, kernel, noisy
+from headwater.policies.evidence import evidence_of
 from headwater.policies.explanation import Explanation, explain, explain_learner
 from headwater.policies.indices import kl_ucb_index
 from headwater.policies.inference import LatentLaw, latent_law
+from headwater.policies.learner import Learner, check, expecting, learner_for
 from headwater.policies.rules import Reference, Rule, Spec, check_positive
 from headwater.policies.states import stored_learner
 from headwater.policies.table import LevelTable, bounds, has_levels, table_of, units_of
@@ -105,13 +106,13 @@ class Policy:
         self._extra: tuple[Any, ...] = ()
         channelled = None if self.table is None or spec.reference == "none" else self.table.channelled
         if channelled is not None:
-            self._step = kernel.step_noisy
+            self._step = noisy.step_noisy
             self._extra = (channelled.channel, channelled.fits.copy(), np.zeros(channelled.room))
         self.learner: Learner | None = None
         if self.evidence is not None:
             bins = self.evidence.bins(levels) if levels else np.zeros((count, 1), dtype=np.int64)
             self.learner = learner_for(spec, self.evidence, bins)
-            self._step, self._extra = evidence.step, (self.learner,)
+            self._step, self._extra = decisions.step, (self.learner,)
         self._state = (self.whole, self.real, self.sums, self.seen, self.cells, *self._extra)
         self._warned: set[str] = set()
 
@@ -131,7 +132,7 @@ class Policy:
         """The arm to pull next; it counts as pending until its reward comes (or ``cancel``). O(K)."""
         if self.waiting:
             if self.learner is not None:
-                evidence.check(self.learner)  # the copy's doubts are its own
+                check(self.learner)  # the copy's doubts are its own
             arm = self._step(_SELECT, 0, 0, *self._with_pending())
         elif self._next >= 0:
             arm = self._next
@@ -318,9 +319,9 @@ class Policy:
         other arms get a turn. Pulls and sums stay what was paid: an exclusion never rests on a reward that has not come."""
         extra = self._extra
         if self.learner is not None:
-            extra = (evidence.expecting(self.learner, np.array(self.pending)),)
+            extra = (expecting(self.learner, np.array(self.pending)),)
         elif self._extra:  # before the copy, which would otherwise be all that learns of it
-            kernel.refresh(self.meta, self.counts, self.sums, self.seen, *self._extra)
+            noisy.refresh(self.meta, self.counts, self.sums, self.seen, *self._extra)
         whole, real = self.whole.copy(), self.real.copy()
         meta, counts, params, mean, root, _ = kernel.unpack(whole, real, len(self.names))
         meta[kernel.ROUND] += self.waiting

@@ -34,6 +34,9 @@ import numpy as np
 
 from headwater.arrays import Floats, Ints
 from headwater.policies.compile import compiled
+from headwater.policies.divergence import curvature, gradients, pays, used
+from headwater.policies.faces import factor, independent, reach, scaled
+from headwater.policies.triangular import backsolve
 
 __all__ = ["NOTHING", "SOLVED", "STALLED", "rates", "workspace_size"]
 
@@ -42,17 +45,12 @@ SOLVED, NOTHING, STALLED = range(3)
 
 TIED = 1e-9
 """Arms whose means differ by less than this part of the range of all rewards are best together."""
-LEAD = 1e-7
-"""An arm that can lead by no more than this part of the largest difference asks for nothing."""
 MIXED = 1e-9
 ACCURACY = 5e-4
 """The relative gap between certified rates and the bound below them at which the barrier stops; t rises to ``CENTRED``."""
 CENTRED = 2e-4
 LOST = 3
-DEPENDENT = 1e-13
-"""A row whose remainder is a smaller part of it than this depends on the others."""
 STEPS = 200
-_RIDGE = 1e-13
 
 
 class _Space(NamedTuple):
@@ -103,234 +101,6 @@ def workspace_size(count: int, points: int, rows: int) -> int:
 
 
 @compiled
-def _factor(a: Floats, n: int) -> None:
-    """Cholesky in place, lower; a pivot lost to rounding is raised: the step is then shorter, still downhill."""
-    for i in range(n):
-        floor = _RIDGE * a[i, i] + 1e-300
-        for j in range(i + 1):
-            total = a[i, j]
-            for m in range(j):
-                total -= a[i, m] * a[j, m]
-            if i == j:
-                a[i, i] = math.sqrt(max(total, floor))
-            else:
-                a[i, j] = total / a[j, j]
-
-
-@compiled
-def _backsolve(a: Floats, n: int, x: Floats) -> None:
-    """Solve with a factor of :func:`_factor`, in place."""
-    for i in range(n):
-        total = x[i]
-        for m in range(i):
-            total -= a[i, m] * x[m]
-        x[i] = total / a[i, i]
-    for i in range(n - 1, -1, -1):
-        x[i] /= a[i, i]
-        top = x[i]
-        for m in range(i):
-            x[m] -= a[i, m] * top
-
-
-@compiled
-def _excess(a: Floats, p: Floats, x: int) -> float:
-    """``a[x] - a·p`` without cancellation: where a[x] is the value of nearly all of p, what is left is exact."""
-    total = 0.0
-    for y in range(p.size):
-        total += (a[x] - a[y]) * p[y]
-    return total
-
-
-@compiled
-def _independent(full: Floats, best: Floats, owner: Floats, inner: Floats, rows: Floats, spare: Floats, size: Floats) -> int:
-    """Fill ``rows`` with independent ones among the best arms' A_i - (A p)_i 1 and say how many: at most J - 1.
-
-    Chosen by the largest remainder (Gram-Schmidt with pivoting) relative to p, as steps are, and kept as they are: of rows that
-    depend on each other, those of tiny probability must stay, clean of the others.
-    """
-    n, j = full.shape
-    count = 0
-    for i in range(n):
-        size[i] = 0.0
-        if best[int(owner[i])] > 0:
-            for x in range(j):
-                spare[i, x] = _excess(full[i], inner, x) * inner[x]
-            size[i] = math.sqrt(np.dot(spare[i], spare[i]))
-            if size[i] > 0:
-                spare[i] /= size[i]
-                size[i] = 1.0
-    while count < j - 1:
-        at = int(np.argmax(size))
-        if size[at] < DEPENDENT:
-            break
-        for x in range(j):
-            rows[count, x] = _excess(full[at], inner, x)
-        count += 1
-        spare[at] /= size[at]
-        size[at] = 0.0
-        for i in range(n):
-            if size[i] >= DEPENDENT:
-                along = np.dot(spare[i], spare[at])
-                for x in range(j):
-                    spare[i, x] -= along * spare[at, x]
-                size[i] = math.sqrt(np.dot(spare[i], spare[i]))
-    return count
-
-
-@compiled
-def _scaled(rows: Floats, count: int, q: Floats, out: Floats, size: Floats) -> None:
-    """The first ``count`` rows times q, each of length 1; ``size`` keeps the lengths."""
-    for i in range(count):
-        total = 0.0
-        for x in range(q.size):
-            out[i, x] = rows[i, x] * q[x]
-            total += out[i, x] * out[i, x]
-        size[i] = max(math.sqrt(total), 1e-300)
-        for x in range(q.size):
-            out[i, x] /= size[i]
-
-
-@compiled
-def _gain(h: Floats, q: Floats, d: Floats, t: float, step: float) -> float:
-    """What t h·q + sum log q gains with q (1 + step d)."""
-    gain = 0.0
-    for x in range(q.size):
-        gain += t * h[x] * q[x] * step * d[x] + math.log1p(step * d[x])
-    return gain
-
-
-@compiled
-def _reach(rows: Floats, count: int, h: Floats, p: Floats, q: Floats, unit: Floats, gram: Floats, more: Floats) -> bool:
-    """Find an interior law q with ``rows @ q = 0`` and ``h @ q = 0``, from p, where h is below; False if there is none.
-
-    Follows the central path of max h·q until h·q is positive or its upper bound max_j (h - rows' lam)_j shows that it stays
-    at ``LEAD`` or below.
-    """
-    n = q.size
-    lam, size, d, last = more[0], more[1], more[2], more[3]
-    rows[count, :] = 1.0  # the mass
-    q[:] = p
-    t = n / max(-np.dot(h, p), 1e-3)
-    for turn in range(STEPS):
-        _scaled(rows, count + 1, q, unit, size)
-        for i in range(count + 1):
-            lam[i] = 0.0
-            for x in range(n):
-                lam[i] += unit[i, x] * (t * h[x] * q[x] + 1)
-            if i < count:  # d also removes what rounding has left of rows @ q
-                for x in range(n):
-                    lam[i] += unit[i, x]
-            for m in range(i + 1):
-                gram[i, m] = np.dot(unit[i], unit[m])
-        _factor(gram, count + 1)
-        _backsolve(gram, count + 1, lam)
-        bound, down, shrink = -math.inf, 0.0, 0.0
-        for x in range(n):
-            d[x] = t * h[x] * q[x] + 1
-            above = h[x]
-            for i in range(count + 1):
-                d[x] -= unit[i, x] * lam[i]
-                if i < count:
-                    above -= rows[i, x] * lam[i] / (size[i] * t)
-            bound = max(bound, above)
-            down += d[x] * (t * h[x] * q[x] + 1)
-            shrink = max(shrink, -d[x])
-        if bound <= LEAD:
-            return False
-        most = 0.95 / max(shrink, 1e-300)
-        step = min(1.0, most)
-        gain = _gain(h, q, d, t, step)
-        while gain < 0.1 * step * down and step > 1e-12:
-            step *= 0.5
-            gain = _gain(h, q, d, t, step)
-        while 1 <= 4 * step < most and _gain(h, q, d, t, 4 * step) > gain + 0.1:
-            step *= 4
-            gain = _gain(h, q, d, t, step)
-        last[:] = q
-        before, after = np.dot(h, q), 0.0
-        for x in range(n):
-            q[x] *= 1 + step * d[x]
-            after += h[x] * q[x]
-        if after > LEAD:
-            part = -before / (after - before)
-            for x in range(n):
-                q[x] = last[x] + part * (q[x] - last[x])
-            return True
-        if down < 0.3 or turn % 12 == 11:
-            if n / t < 0.01 * LEAD:
-                return False
-            t *= 8
-    return False
-
-
-@compiled
-def _pays(full: Floats, q: Floats, pay: Floats) -> float:
-    """``pay = A Q``; returns the mass of Q."""
-    for i in range(pay.size):
-        pay[i] = np.dot(full[i], q)
-    return float(np.sum(q))
-
-
-@compiled
-def _used(owner: Floats, law: Floats, pay: Floats, mass: float, used: Floats) -> None:
-    """Add mass · KL(A_k p || A_k Q / mass) to ``used[k]``: a (t - log(1 + t)), exact also where A_k Q is nearly a."""
-    for i in range(law.size):
-        k, a = int(owner[i]), mass * law[i]
-        if a <= 0:
-            used[k] += pay[i]
-            continue
-        t = (pay[i] - a) / a
-        used[k] += a * (t - (math.log1p(t) if t > -0.5 else math.log(pay[i] / a)))
-
-
-@compiled
-def _gradients(channel: Floats, owner: Floats, law: Floats, pay: Floats, mass: float, out: Floats) -> None:
-    """``out[k, x]`` is the derivative of G_k by Q[x]: the sum over rows i of (1 - b_i) A_ix + (A p)_i log b_i.
-
-    b_i is mass (A p)_i / (A Q)_i.
-    """
-    out[:, :] = 0.0
-    for i in range(law.size):
-        k, a = int(owner[i]), mass * law[i]
-        slope, log = 1.0, 0.0
-        if a > 0:
-            t = (pay[i] - a) / a
-            slope, log = t / (1 + t), math.log1p(t) if t > -0.5 else math.log(pay[i] / a)
-        for x in range(out.shape[1]):
-            out[k, x] += slope * channel[i, x] - law[i] * log
-
-
-@compiled
-def _curvature(
-    channel: Floats, owner: Floats, law: Floats, pay: Floats, mass: float, slack: Floats, q: Floats, e: Floats, out: Floats
-) -> None:
-    """The barrier's second derivative within a face, relative to Q, lower half of (J, J): 1 + Q Q' sum_k (G_k)'' / slack_k.
-
-    Of G_k it is the sum over rows of x x' / (mass (A p)_i) with x = (A p)_i - b_i A_i, multiplied out to use zeros of A.
-    """
-    n, base = q.size, 0.0
-    for k in range(slack.size):
-        base += 1 / slack[k]
-    e[:] = 0.0
-    out[:, :] = 0.0
-    for i in range(law.size):
-        if law[i] > 0:
-            share = mass * law[i] / pay[i]
-            by = share / slack[int(owner[i])]
-            for x in range(n):
-                a = channel[i, x]
-                if a > 0:
-                    e[x] += by * a
-                    a *= by * share / law[i]
-                    for y in range(x + 1):
-                        out[x, y] += a * channel[i, y]
-    for x in range(n):
-        for y in range(x + 1):
-            out[x, y] = (out[x, y] + base - e[x] - e[y]) * (q[x] / mass) * q[y]
-        out[x, x] += 1.0
-
-
-@compiled
 def _block(
     hessian: Floats,
     unit: Floats,
@@ -347,25 +117,25 @@ def _block(
     Fills ``solved[0], nu[0]`` for the gradient and ``solved[1 + k], nu[1 + k]`` (with e = 0) for ``right[k]``.
     """
     n = gradient.size
-    _factor(hessian, n)
+    factor(hessian, n)
     for i in range(count):
         more[i, :n] = unit[i]
-        _backsolve(hessian, n, more[i, :n])
+        backsolve(hessian, n, more[i, :n])
         for m in range(i + 1):
             gram[i, m] = np.dot(unit[m], more[i, :n])
-    _factor(gram, count)
+    factor(gram, count)
     for k in range(right.shape[0] + 1):
         d, v = solved[k], nu[k, :count]
         if k == 0:
             d[:] = -gradient
         else:
             d[:] = -right[k - 1]
-        _backsolve(hessian, n, d)
+        backsolve(hessian, n, d)
         for i in range(count):
             v[i] = np.dot(unit[i], d)
             if k == 0:
                 v[i] += np.sum(unit[i])
-        _backsolve(gram, count, v)
+        backsolve(gram, count, v)
         for i in range(count):
             for x in range(n):
                 d[x] -= v[i] * more[i, x]
@@ -386,8 +156,8 @@ def _couple(b: Floats, solved: Floats, nu: Floats, metric: Floats, faces: int, s
             beta[k] += np.dot(b[f, k], solved[f, 0])
             for m in range(k + 1):
                 system[k, m] -= np.dot(b[f, k], solved[f, 1 + m])
-    _factor(system, size)
-    _backsolve(system, size, beta)
+    factor(system, size)
+    backsolve(system, size, beta)
     for f in range(faces):
         for k in range(size):
             for x in range(b.shape[2]):
@@ -401,8 +171,8 @@ def _slacks(s: _Space, q: Floats, faces: int, slack: Floats) -> float:
     """Fill ``pay``, ``mass`` and ``slack`` = gap - G(Q); returns the least slack as a part of its gap."""
     slack[:] = 0.0
     for f in range(faces):
-        s.mass[f] = _pays(s.channel, q[f], s.pay[f])
-        _used(s.owner, s.law, s.pay[f], s.mass[f], slack)
+        s.mass[f] = pays(s.channel, q[f], s.pay[f])
+        used(s.owner, s.law, s.pay[f], s.mass[f], slack)
     least = math.inf
     for k in range(slack.size):
         slack[k] = s.gap[k] - slack[k]
@@ -419,8 +189,8 @@ def _direction(s: _Space, count: int, faces: int, t: float) -> float:
     for f in range(faces):
         q = s.q[f]
         s.rows[count, :] = s.h[f]
-        _scaled(s.rows, count + 1, q, s.unit, s.size[f])
-        _gradients(s.channel, s.owner, s.law, s.pay[f], s.mass[f], s.b[f])
+        scaled(s.rows, count + 1, q, s.unit, s.size[f])
+        gradients(s.channel, s.owner, s.law, s.pay[f], s.mass[f], s.b[f])
         for x in range(n):
             gradient[x] = -t * q[x] - 1
         for k in range(s.gap.size):
@@ -428,7 +198,7 @@ def _direction(s: _Space, count: int, faces: int, t: float) -> float:
                 s.b[f, k, x] *= q[x]
                 gradient[x] += s.b[f, k, x] / s.slack[k]
         s.trial[f, :] = gradient[:n]
-        _curvature(s.channel, s.owner, s.law, s.pay[f], s.mass[f], reach, q, s.line[1, :n], s.hessian)
+        curvature(s.channel, s.owner, s.law, s.pay[f], s.mass[f], reach, q, s.line[1, :n], s.hessian)
         _block(s.hessian, s.unit, count + 1, s.trial[f], s.b[f], s.solved[f], s.nu[f], s.more, s.gram)
     for k in range(s.gap.size):
         s.fresh[k] = s.slack[k] * reach[k]
@@ -560,12 +330,12 @@ def _faces(s: _Space, g: Floats, best: Floats, inner: Floats, count: int) -> int
             s.h[faces, x] = g[k, x] - g[top, x]
             most = max(most, abs(s.h[faces, x]))
         s.h[faces] /= most
-        if _reach(s.rows, count, s.h[faces], inner, s.q[faces], s.unit, s.gram, s.more):
+        if reach(s.rows, count, s.h[faces], inner, s.q[faces], s.unit, s.gram, s.more):
             best[k] = -1.0
             faces += 1
     for f in range(faces):
         s.slack[:] = 0.0
-        _used(s.owner, s.law, s.pay[f], _pays(s.channel, s.q[f], s.pay[f]), s.slack)
+        used(s.owner, s.law, s.pay[f], pays(s.channel, s.q[f], s.pay[f]), s.slack)
         room = math.inf
         for k in range(s.gap.size):
             if s.slack[k] > 0:
@@ -699,7 +469,7 @@ def rates(start: Ints, row: Ints, weight: Floats, offset: Ints, g: Floats, p: Fl
     if others == 0:
         c[:] = 0.0
         return NOTHING
-    count = _independent(full, best, owner, inner, rows, spare, work[at : at + total])
+    count = independent(full, best, owner, inner, rows, spare, work[at : at + total])
     kept = _keep_others(full, best, owner, law)
     s = _unpack(full[:kept], owner[:kept], law[:kept], rows, others, work[at:])
     number = 0

@@ -10,8 +10,10 @@ import numpy as np
 from headwater.arrays import Floats, Ints
 from headwater.complaints import is_number, shown
 from headwater.errors import ProblemError
-from headwater.policies import evidence, kernel, sampler
-from headwater.policies.evidence import Learner
+from headwater.policies import centre, kernel
+from headwater.policies import learner as learners
+from headwater.policies.exploration import plan
+from headwater.policies.learner import Learner
 from headwater.policies.rules import make_spec
 from headwater.problem import Problem
 from headwater.pseudo import TOLERANCE
@@ -86,7 +88,7 @@ def add_state(policy: Policy, state: Mapping[str, Any]) -> None:
     policy.forget_choice()
     if policy.learner is not None:
         policy.learner.mind.doubted[:] |= doubted
-        evidence.recall(policy.learner, policy.seen)
+        learners.recall(policy.learner, policy.seen)
         if fresh and course is not None:  # two replicas' courses cannot be added
             _follow(policy.learner, course)
     kernel.derive(policy.meta, policy.params, policy.counts, policy.mean, policy.root)
@@ -151,7 +153,7 @@ def stored_learner(learner: Learner, names: tuple[str, ...], seen: Ints | None) 
     """
     out: dict[str, Any] = {"doubted": [names[k] for k in np.flatnonzero(learner.mind.doubted)]}
     if len(learner.chain) > 1:
-        prepared = sampler.prepared_counts(learner.chain, len(learner.particle), len(learner.mind.n))
+        prepared = centre.prepared_counts(learner.chain, len(learner.particle), len(learner.mind.n))
         out |= {"particle": learner.particle.tolist(), "prepared": prepared.astype(int).tolist()}
     if len(learner.plan) > 1:
         out |= {"planned": learner.planned.tolist(), "held": [float(learner.held[0]), names[int(learner.held[1])]]}
@@ -236,9 +238,9 @@ def _follow(learner: Learner, course: _Course) -> None:
     if len(learner.chain) > 1:
         learner.particle[:] = course.law
         if course.prepared.any():
-            prior = float(learner.knobs[evidence.PRIOR])
-            sampler.prepare(lens.start, lens.row, lens.weight, course.prepared, prior, learner.chain)
+            prior = float(learner.knobs[learners.PRIOR])
+            centre.prepare(lens.start, lens.row, lens.weight, course.prepared, prior, learner.chain)
     elif course.law.any():
         learner.planned[:] = course.law
-        evidence.plan(learner)
+        plan(learner)
     learner.held[:] = course.held

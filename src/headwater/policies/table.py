@@ -19,8 +19,8 @@ import numpy as np
 
 from headwater.arrays import SAME, Floats, Ints
 from headwater.errors import SizeError
-from headwater.policies import kernel
-from headwater.policies.simplex import work_size
+from headwater.policies import noisy
+from headwater.policies.implied import work_size
 from headwater.problem import Problem
 from headwater.pseudo import Model, model_of
 from headwater.pseudo.channels import channels_of
@@ -64,7 +64,7 @@ class Units(NamedTuple):
 
 
 class Channelled(NamedTuple):
-    """The arms of random rewards, as ``kernel.step_noisy`` reads them: ``channel`` is shared, a learner has its own copy of
+    """The arms of random rewards, as ``noisy.step_noisy`` reads them: ``channel`` is shared, a learner has its own copy of
     ``fits`` and ``room`` floats to work in."""
 
     channel: Floats
@@ -81,13 +81,13 @@ def pack(matrices: Sequence[Floats | None], g: Floats, unit: float, rounding: fl
     zero, width = float(g.min()), max(float(np.ptp(g)), 1e-300)
     slack = RELAXED * width + 1e-15 * (abs(zero) + width) + 2.0 * rounding
     most = max(len(matrix) for matrix in matrices if matrix is not None)
-    fits = np.full(kernel.HEAD + kernel.FIELDS * count + count * count * (most + 1), -1, dtype=np.int64)
-    fits[kernel.POINTS], fits[kernel.ROWS] = points, most + 1
+    fits = np.full(noisy.HEAD + noisy.FIELDS * count + count * count * (most + 1), -1, dtype=np.int64)
+    fits[noisy.POINTS], fits[noisy.ROWS] = points, most + 1
     parts = [np.array([zero, width, slack]) / unit, ((g - zero) / width).ravel()]
     for k, matrix in enumerate(matrices):
-        head = kernel.HEAD + kernel.FIELDS * k
-        fits[head + kernel.LEVELS] = 0 if matrix is None else len(matrix)
-        fits[head + kernel.START] = sum(map(len, parts))
+        head = noisy.HEAD + noisy.FIELDS * k
+        fits[head + noisy.LEVELS] = 0 if matrix is None else len(matrix)
+        fits[head + noisy.START] = sum(map(len, parts))
         if matrix is not None:
             parts.append(np.asarray(matrix, dtype=float).ravel())
     return Channelled(np.concatenate(parts), fits, count + work_size(most, points))

@@ -22,10 +22,11 @@ import numpy as np
 from headwater import streams
 from headwater.arrays import Floats, Ints
 from headwater.errors import ProblemError
-from headwater.policies import kernel
+from headwater.policies import kernel, noisy
 from headwater.policies.compile import compiled
-from headwater.policies.evidence import Evidence, learner_for
+from headwater.policies.evidence import Evidence
 from headwater.policies.kernel import AnyInts
+from headwater.policies.learner import learner_for
 from headwater.policies.rules import Spec
 from headwater.policies.table import Channelled
 from headwater.simulation.atoms import Atoms
@@ -375,7 +376,7 @@ def _single_noisy(
                 watch[slot] = i * rounds + t
                 draw_rounds(t, first + i, k0, k1, thresholds, guide, u, v, atoms)
                 draw_rewards(t, first + i, k0, k1, coin)
-            kernel.refresh(meta, counts, sums, seen, channel, fits, work)
+            noisy.refresh(meta, counts, sums, seen, channel, fits, work)
             # Only PLAY reads level, atoms and out: any arrays of their types will do.
             arm = kernel.advance(
                 kernel.SELECT, 0, 0, meta, params, counts, sums, mean, root, index, seen, table, counts, meta, meta

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from headwater.arrays import Floats, Ints
-from headwater.policies import evidence, kernel
+from headwater.policies import decisions, kernel
 from headwater.policies.compile import compiled
-from headwater.policies.evidence import Learner
+from headwater.policies.learner import Learner, forget
 from headwater.simulation.draws import draw_rewards, draw_rounds, level_of
 
 _CHUNK = 256  # rounds drawn ahead, so that the generator vectorises over them
@@ -46,7 +46,7 @@ def play_learners(
         seen[:] = 0
         mean[:] = np.inf
         root[:] = 0.0
-        evidence.forget(learner)
+        forget(learner)
         c = 0
         for t in range(rounds):
             at = t % _CHUNK
@@ -57,10 +57,10 @@ def play_learners(
                 draw_rounds(t, first + i, k0, k1, thresholds, guide, u, v, atoms)
                 if cuts.size:
                     draw_rewards(t, first + i, k0, k1, coin)
-            arm = evidence.choose(meta, params, counts, mean, root, index, seen, table, learner)
-            evidence.count_ruled_out(meta, learner, index, excluded[i])
+            arm = decisions.choose(meta, params, counts, mean, root, index, seen, table, learner)
+            decisions.count_ruled_out(meta, learner, index, excluded[i])
             m = level_of(coin[at], cuts, arm, atoms[at]) if cuts.size else level[arm, atoms[at]]
-            evidence.learn(arm, table[arm, m, arms], learner.bins[arm, m], meta, params, counts, mean, root, seen, learner)
+            decisions.learn(arm, table[arm, m, arms], learner.bins[arm, m], meta, params, counts, mean, root, seen, learner)
             if t + 1 == checkpoints[c]:
                 for k in range(arms):
                     pulls[i, c, k] = counts[kernel.PULLS, k]

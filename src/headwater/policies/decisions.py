@@ -1,0 +1,233 @@
+"""Policies that read the whole table of counts as evidence on the law of X: one decision, one observation, compiled.
+
+``joint-ucb`` pulls the arm of largest joint index (``joint``); ``latent-ts`` the best arm under a draw from the posterior of
+the law of X (``sampler``); ``graves-lai`` the likeliest law's best arm, unless some law that the counts allow makes another
+one best: then it explores at the rates of the Graves-Lai programme (``exploration``, ``programme``). All three share the
+guard against a wrong model (``joint``) and the audit (``_audit``).
+
+The state is that of ``kernel`` and a ``Learner``; ``seen`` (K, M) counts by bin.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from headwater import streams
+from headwater.arrays import Floats, Ints
+from headwater.policies import indices, joint, kernel, sampler
+from headwater.policies.compile import compiled
+from headwater.policies.exploration import explore
+from headwater.policies.joint import decide, witness
+from headwater.policies.learner import BINNED, DISCOUNT, MOVES, PRIOR, WIDTH, ZERO, Learner, check
+
+__all__ = ["choose", "count_ruled_out", "learn", "step"]
+
+_kl_ucb = compiled(indices.kl_ucb_index)
+_kl_empirical = compiled(indices.kl_empirical_index)
+_kl_needed = compiled(indices.kl_needed)
+_quantile = compiled(indices.normal_quantile)
+_open_unit = compiled(streams.to_open_unit)
+_mean = compiled(indices.empirical_mean)
+_root = compiled(indices.reciprocal_root)
+
+
+@compiled
+def _own_index(
+    k: int, log_t: float, params: Floats, counts: Ints, mean: Floats, seen: Ints, table: Ints, learner: Learner
+) -> float:
+    """Arm k's index from its own rewards alone."""
+    n = counts[kernel.PULLS, k] + counts[kernel.PENDING, k]
+    if counts[kernel.PULLS, k] == 0 or learner.knobs[BINNED] > 0.0:
+        return _kl_ucb(mean[k], float(n), log_t, params[kernel.LOW], params[kernel.SPAN])
+    levels = learner.lens.offset[k + 1] - learner.lens.offset[k]
+    return float(params[kernel.UNIT] * _kl_empirical(seen[k, :levels], table[k, :levels, mean.size], n, log_t))
+
+
+@compiled
+def _move(meta: Ints, learner: Learner) -> Floats:
+    """The draw (J,) of the law of X for this round: where the chain moves, which it does once a round, whoever asks how often.
+
+    The chain itself follows with the reward (``learn``): what it is depends on the rewards alone.
+    """
+    lens, mind, knobs, particle = learner.lens, learner.mind, learner.knobs, learner.draft[1:]
+    t, run, k0, k1 = meta[kernel.ROUND] + 1, meta[kernel.REPLICATION], meta[kernel.SEED_LOW], meta[kernel.SEED_HIGH]
+    if learner.draft[0] != t:
+        learner.draft[0], particle[:] = t, learner.particle
+        moves = int(knobs[MOVES])
+        sampler.walk(moves, lens.start, lens.row, lens.weight, mind.n, knobs[PRIOR], particle, learner.chain, t, run, k0, k1)
+    return particle
+
+
+@compiled
+def _draw_means(meta: Ints, params: Floats, mean: Floats, root: Floats, learner: Learner, index: Floats) -> int:
+    """Every arm's mean under one draw of the law of X; a doubted arm's from its own rewards. Returns the best arm."""
+    lens, mind, knobs, particle = learner.lens, learner.mind, learner.knobs, _move(meta, learner)
+    t, run, k0, k1 = meta[kernel.ROUND] + 1, meta[kernel.REPLICATION], meta[kernel.SEED_LOW], meta[kernel.SEED_HIGH]
+    best = 0
+    for k in range(index.size):
+        x = 0.0
+        if mind.doubted[k]:
+            u, _ = kernel.uniforms(t, run, streams.NORMAL, k, k0, k1)
+            x = (mean[k] + params[kernel.SD] * root[k] * _quantile(_open_unit(u)) - knobs[ZERO]) / knobs[WIDTH]
+        else:
+            for j in range(particle.size):
+                x += lens.g[k, j] * particle[j]
+        index[k] = x
+        if x > index[best]:
+            best = k
+    return best
+
+
+@compiled
+def choose(
+    meta: Ints,
+    params: Floats,
+    counts: Ints,
+    mean: Floats,
+    root: Floats,
+    index: Floats,
+    seen: Ints,
+    table: Ints,
+    learner: Learner,
+) -> int:
+    """The arm to pull; leaves every arm's index. May doubt an arm first."""
+    mind, knobs, log_t = learner.mind, learner.knobs, math.log(meta[kernel.ROUND] + 1.0)
+    delta = log_t
+    check(learner)
+    for k in range(index.size):
+        mind.own[k] = np.inf
+        if mind.doubted[k] or knobs[BINNED] > 0.0:
+            own = _own_index(k, log_t, params, counts, mean, seen, table, learner)
+            mind.own[k] = (own - knobs[ZERO]) / knobs[WIDTH]
+    if meta[kernel.POLICY] == kernel.LATENT_TS:
+        arm = _draw_means(meta, params, mean, root, learner, index)
+    elif meta[kernel.POLICY] == kernel.GRAVES_LAI:
+        arm = explore(meta, counts, learner, index)
+    else:
+        most = 0
+        for k in range(index.size):
+            most = max(most, counts[kernel.PULLS, k])
+        delta = log_t - knobs[DISCOUNT] * math.log(max(meta[kernel.ROUND] + 1.0 - most, 1.0))
+        arm = decide(learner.lens, mind, delta)
+        for k in range(index.size):
+            index[k] = mind.arms[k, joint.BOUND]
+    if meta[kernel.POLICY] != kernel.GRAVES_LAI:  # which looks at them now and then only
+        for k in range(index.size):
+            index[k] = knobs[ZERO] + knobs[WIDTH] * index[k]
+    if params[kernel.AUDIT] > 0.0:
+        arm = _audit(arm, log_t, delta, meta, params, counts, mean, seen, learner)
+    meta[kernel.CHOSEN] = arm
+    return arm
+
+
+@compiled
+def count_ruled_out(meta: Ints, learner: Learner, index: Floats, out: Ints) -> None:
+    """Add 1 for every arm whose joint index is below the mean that the likeliest law gives the best arm."""
+    if meta[kernel.POLICY] != kernel.JOINT or learner.mind.whole[joint.TOTAL] == 0.0:
+        return
+    arms, best = learner.mind.arms, -np.inf
+    for k in range(index.size):
+        if not learner.mind.doubted[k]:
+            best = max(best, arms[k, joint.BASE])
+    for k in range(index.size):
+        out[k] += 1 if arms[k, joint.BOUND] < best and not learner.mind.doubted[k] else 0
+
+
+@compiled
+def _short_of(k: int, bar: float, budget: float, counts: Ints, seen: Ints, learner: Learner) -> float:
+    """How much evidence of its own speaks against arm k reaching ``bar``: ``kl_needed``, or +inf where it is above ``budget``.
+
+    What it takes to reach a lower bar is remembered: while the arm is not pulled and the budget stays below that, nothing
+    need be computed.
+    """
+    n, kept = counts[kernel.PULLS, k] + counts[kernel.PENDING, k], learner.audits[k]
+    if n == 0:
+        return 0.0
+    if kept[0] == n and bar >= kept[1] and budget < kept[2]:
+        return np.inf
+    bins = learner.lens.offset[k + 1] - learner.lens.offset[k]
+    need = _kl_needed(seen[k, :bins], learner.pays[k, :bins], bar)
+    if need <= budget:
+        return need
+    kept[0], kept[1] = n, bar - 0.01 * learner.knobs[WIDTH]
+    kept[2] = _kl_needed(seen[k, :bins], learner.pays[k, :bins], kept[1])
+    return np.inf
+
+
+@compiled
+def _audit(
+    arm: int,
+    log_t: float,
+    delta: float,
+    meta: Ints,
+    params: Floats,
+    counts: Ints,
+    mean: Floats,
+    seen: Ints,
+    learner: Learner,
+) -> int:
+    """The arm to pull instead of ``arm``, if any: one that its own rewards speak against by at most the audit's budget.
+
+    As ``kernel.audited``, but by the arm's own law of rewards, which is sharper than a coin's. ``joint-ucb`` excludes an arm if
+    its index is below the bar. Draws and likeliest means are no bounds: under other policies any arm may be audited, but only
+    while they pull the most-pulled one. Never where ``arm`` itself looks no worse by the same measure.
+    """
+    most, joint_ucb = 0, meta[kernel.POLICY] == kernel.JOINT
+    for k in range(mean.size):
+        if counts[kernel.PULLS, k] > counts[kernel.PULLS, most]:
+            most = k
+    budget, bar = kernel.audit_budget(params[kernel.AUDIT], log_t), kernel.audit_bar(mean[most], log_t, params[kernel.SPAN])
+    if bar == np.inf or log_t < -math.log(params[kernel.AUDIT]) or not (joint_ucb or arm == most):
+        return arm
+    out, least = arm, np.inf
+    for k in range(mean.size):
+        if k != arm:
+            need = _short_of(k, bar, budget, counts, seen, learner)
+            if need < least and joint_ucb:
+                scaled = (bar - learner.knobs[ZERO]) / learner.knobs[WIDTH]
+                need = np.inf if joint.reaches(learner.lens, learner.mind, k, delta, scaled) else need
+            if need < least:
+                out, least = k, need
+    return out if out != arm and least < _short_of(arm, bar, budget, counts, seen, learner) else arm
+
+
+@compiled
+def learn(
+    arm: int,
+    units: int,
+    b: int,
+    meta: Ints,
+    params: Floats,
+    counts: Ints,
+    mean: Floats,
+    root: Floats,
+    seen: Ints,
+    learner: Learner,
+) -> None:
+    """Count that ``arm`` paid ``units`` units, into its bin b. O(K)."""
+    if meta[kernel.POLICY] == kernel.LATENT_TS:
+        check(learner)
+        learner.particle[:] = _move(meta, learner)
+    meta[kernel.ROUND] += 1
+    n, total = counts[kernel.PULLS, arm] + 1, counts[kernel.TOTAL, arm] + units
+    counts[kernel.PULLS, arm], counts[kernel.TOTAL, arm] = n, total
+    mean[arm] = _mean(float(total), float(n), params[kernel.UNIT])
+    root[arm] = _root(float(n))
+    seen[arm, b] += 1
+    witness(learner.lens, learner.mind, arm, learner.lens.offset[arm] + b)
+
+
+@compiled
+def step(mode: int, arm: int, m: int, whole: Ints, real: Floats, sums: Ints, seen: Ints, table: Ints, learner: Learner) -> int:
+    """One live step, as ``kernel.step``: SELECT, OBSERVE that ``arm`` paid its m-th level, or BOTH."""
+    arms = table.shape[0]
+    meta, counts = whole[: kernel.META], whole[kernel.META :].reshape((kernel.COUNTS, arms))
+    params, views = real[: kernel.PARAMS], real[kernel.PARAMS :].reshape((3, arms))
+    mean, root, index = views[0], views[1], views[2]
+    if mode != kernel.SELECT:
+        learn(arm, table[arm, m, arms], learner.bins[arm, m], meta, params, counts, mean, root, seen, learner)
+    if mode != kernel.OBSERVE:
+        arm = choose(meta, params, counts, mean, root, index, seen, table, learner)
+    return arm

@@ -1,0 +1,23 @@
+"""Solving with a lower triangular Cholesky factor, compiled. What becomes of a vanishing pivot is each factoriser's
+business.
+"""
+
+from __future__ import annotations
+
+from headwater.arrays import Floats
+from headwater.policies.compile import compiled
+
+
+@compiled
+def backsolve(a: Floats, n: int, x: Floats) -> None:
+    """x (n,) becomes the solution of L L' y = x, L the lower half of a. Row by row, so that both sweeps vectorise. O(n²)."""
+    for i in range(n):
+        total = x[i]
+        for m in range(i):
+            total -= a[i, m] * x[m]
+        x[i] = total / a[i, i]
+    for i in range(n - 1, -1, -1):
+        x[i] /= a[i, i]
+        top = x[i]
+        for m in range(i):
+            x[m] -= a[i, m] * top
