@@ -1,6 +1,6 @@
 """What an audit buys and what it costs: regret when the model is wrong about the best arm, and when it is right, by audit.
 
-    python benchmarks/audit.py --output results/audit.json       # about ten minutes on two cores
+    python benchmarks/audit.py --output results/audit.json       # about twenty minutes on two cores
 
 A wrong model: random rewards whose best arm is, in the model, mixed with its worst outcome until it looks worse than the
 second best. Rewards come from the truth; the policy reads the model. A right model: the truth itself, and the paper's listed
@@ -29,7 +29,7 @@ from headwater.pseudo import model_of
 from headwater.simulation.atoms import atoms_of
 from headwater.simulation.engine import make_model, simulate_counts
 
-AUDITS = (0.03, 0.07, 0.1, 0.15, 0.3)
+AUDITS = (0.25, 0.5, 1.0, 2.0, 4.0)
 
 
 def wronged(number: int) -> tuple[Problem, Problem]:
@@ -71,7 +71,7 @@ def regret(truth: Problem, model: Problem, spec: Spec, horizon: int, runs: int, 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--problems", type=int, default=8)
+    parser.add_argument("--problems", type=int, default=16)
     parser.add_argument("--runs", type=int, default=16)
     parser.add_argument("--horizon", type=int, default=50_000)
     parser.add_argument("--policies", nargs="+", default=["joint-ucb"])

@@ -514,7 +514,7 @@ def test_an_audit_finds_the_arm_that_the_model_excludes(guard: float) -> None:
     """The model says 0.1 where the arm pays 0.9: nobody pulls it, unless audited."""
     never = against(coins(0.1), coins(0.9), make_spec("joint-ucb", audit=0, guard=guard), horizon=3000, replications=20)
     assert (never.pulls[:, -1, 1] == 0).all()
-    audited = against(coins(0.1), coins(0.9), make_spec("joint-ucb", audit=0.3, guard=guard), horizon=3000, replications=20)
+    audited = against(coins(0.1), coins(0.9), make_spec("joint-ucb", audit=3, guard=guard), horizon=3000, replications=20)
     # without a guard the model keeps its opinion, and the arm its turns by audit alone
     assert (audited.pulls[:, -1, 1] > (2000 if guard else 1000)).all()
 
@@ -522,7 +522,7 @@ def test_an_audit_finds_the_arm_that_the_model_excludes(guard: float) -> None:
 @pytest.mark.parametrize("name", NAMES[1:])
 def test_an_audit_finds_it_under_other_policies_with_the_guard(name: str) -> None:
     never = against(coins(0.1), coins(0.9), make_spec(name, audit=0), horizon=2000, replications=10)
-    found = against(coins(0.1), coins(0.9), make_spec(name, audit=0.3), horizon=2000, replications=10)
+    found = against(coins(0.1), coins(0.9), make_spec(name, audit=3), horizon=2000, replications=10)
     assert (never.pulls[:, -1, 1] == 0).mean() > 0.5 and (found.pulls[:, -1, 1] > 1000).all()
 
 

@@ -33,6 +33,7 @@ __all__ = [
     "BETA_SUCCESS",
     "BINARISE",
     "LATENT",
+    "LEAP",
     "LINEAR_ATOMS",
     "NORMAL",
     "REWARD",
@@ -55,6 +56,7 @@ BINARISE = 3  # Thompson sampling, Beta posterior: the coin that makes a reward 
 BETA_SUCCESS = 4  # and its two gamma draws
 BETA_FAILURE = 5
 WALK = 6  # Thompson sampling over the law of X: the moves of its chain
+LEAP = 7  # the rewards of many rounds at once; block counts calls, not rounds
 
 UNIFORM_BITS = 53
 LINEAR_ATOMS = 16  # up to here, comparing with every threshold (vectorised) beats a guide table

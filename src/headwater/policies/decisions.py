@@ -179,7 +179,7 @@ def _audit(
         if counts[kernel.PULLS, k] > counts[kernel.PULLS, most]:
             most = k
     budget, bar = kernel.audit_budget(params[kernel.AUDIT], log_t), kernel.audit_bar(mean[most], log_t, params[kernel.SPAN])
-    if bar == np.inf or log_t < -math.log(params[kernel.AUDIT]) or not (joint_ucb or arm == most):
+    if bar == np.inf or log_t < kernel.AUDIT_BEGIN or not (joint_ucb or arm == most):
         return arm
     out, least = arm, np.inf
     for k in range(mean.size):

@@ -18,25 +18,22 @@ __all__ = ["explore", "plan"]
 
 
 @compiled
-def _plausible(lens: Lens, n: Floats, h: Floats, limit: float, best: float, tilt: Floats, z: Floats) -> bool:
+def _plausible(lens: Lens, n: Floats, h: Floats, limit: float, best: float, p: Floats, z: Floats) -> bool:
     """Whether some law with ``h·p >= 0`` has a likelihood less than ``limit`` below ``best``.
 
     That drop is the largest D(theta) = best - max_p (L + theta h·p), whose slope is -h·p at the maximiser: Newton's method on
-    the slope, until D settles it one way or p does it the other. ``tilt`` (J + 1,) keeps theta and p for the next time.
+    the slope, until D settles it one way or p does it the other. From the uniform law, so that the answer is that of the
+    counts; p (J,) and z (R,) are scratch.
     """
-    p, size = tilt[1:], h.size
-    if tilt[0] <= 0.0:
-        tilt[0], p[:] = 1.0, 1.0 / size
-    low, high, theta = 0.0, np.inf, tilt[0]
-    for j in range(size):
-        p[j] = 0.999 * p[j] + 0.001 / size
+    size = h.size
+    p[:] = 1.0 / size
+    low, high, theta = 0.0, np.inf, 1.0
     for _ in range(60):
         climb(lens, n, h, theta, 1e-7, p, z)
         lead = 0.0
         for j in range(size):
             lead += h[j] * p[j]
         likelihood = log_likelihood(n, z)
-        tilt[0] = theta
         if best - likelihood - theta * lead >= limit:
             return False
         if lead >= 0.0 and best - likelihood < limit:
@@ -93,8 +90,7 @@ def explore(meta: Ints, counts: Ints, learner: Learner, index: Floats) -> int:
         if k != best and not mind.doubted[k] and settled and mind.whole[joint.TOTAL] > 0.0 and not mind.doubted[best]:
             for j in range(size):
                 h[j] = lens.g[k, j] - lens.g[best, j]
-            learner.tilts[k, 0] = 0.0  # from the beginning, so that the choice is that of the counts
-            settled = not _plausible(lens, mind.n, h, limit, mind.whole[joint.BEST], learner.tilts[k], z)
+            settled = not _plausible(lens, mind.n, h, limit, mind.whole[joint.BEST], lens.atoms[4], z)
     chosen = best
     if not settled:
         share, moved = min(0.5 / (t + 1.0), 0.5 / size), 0.0

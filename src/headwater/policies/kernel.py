@@ -113,7 +113,8 @@ UNIT, SCALE, SD, LOW, SPAN, AUDIT, PARAMS = range(7)
 # rows of counts
 PULLS, TOTAL, SUCCESSES, PENDING, SHIFT, COUNTS = range(6)
 
-AUDIT_EARLY = 4.0  # measured: benchmarks/audit.py
+AUDIT_BEGIN = math.log(40.0)  # the first round that is audited
+AUDIT_GROWTH = 0.025  # measured: benchmarks/audit.py
 BETA_ATTEMPTS = 256  # a gamma draw is rejected with probability < 0.05, so this bound is never met
 
 _SIGN_BIT = 63
@@ -346,10 +347,10 @@ def _rank_general(
 
 @compiled
 def audit_budget(audit: float, log_t: float) -> float:
-    """What an audit may spend where KL-UCB spends log t. The constant makes for a few pulls early, when they pay off
-    longest.
+    """What an audit may spend where KL-UCB spends log t: most of it at once, because a wrong model costs most when it is found
+    out late.
     """
-    return audit * (AUDIT_EARLY + log_t)
+    return audit * (1.0 + AUDIT_GROWTH * log_t)
 
 
 @compiled
@@ -377,11 +378,11 @@ def audited(
     """The arm to pull: ``chosen``, or instead an excluded arm (index -inf) that its own rewards do not rule out yet.
 
     That is one that can ``reach`` the ``audit_bar`` above ``top``, the mean of the most-pulled arm, with the
-    ``audit_budget``; the largest of them, the lowest number among equals. Nothing is audited before round 1/audit, or while
-    the most-pulled arm has no mean. So where the model is right, an excluded arm costs about audit · log t / kl pulls. O(K).
+    ``audit_budget``; the largest of them, the lowest number among equals. Nothing is audited before round 40, or
+    while the most-pulled arm has no mean. So where the model is right, an excluded arm costs about budget / kl pulls. O(K).
     """
     arm, best = chosen, -np.inf
-    due, bar, budget = top < np.inf and log_t >= -math.log(audit), audit_bar(top, log_t, span), audit_budget(audit, log_t)
+    due, bar, budget = top < np.inf and log_t >= AUDIT_BEGIN, audit_bar(top, log_t, span), audit_budget(audit, log_t)
     for k in range(index.size):
         if due and index[k] == -np.inf:
             x = reach(k, bar, budget, low, span, counts, mean)

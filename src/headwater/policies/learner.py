@@ -32,8 +32,8 @@ class Learner(NamedTuple):
 
     ``particle`` (J,) is the chain of ``latent-ts`` as of the last reward, ``draft`` (J + 1,) where it moves in which round,
     ``chain`` its workspace; ``rates`` (K,) the exploration rates of ``graves-lai``, ``plan`` their workspace, ``planned`` (J,)
-    the law they were computed at, ``tilts`` (K, J + 1) each rival's last tilt and law, ``held`` (2,) the round until which it
-    pulls which arm without looking.
+    the law they were computed at, ``held`` (2,) the round until which it pulls which arm without looking; ``pays`` (K, M) the
+    reward of each bin, ``audits`` (K, 3) what is remembered of an arm's last audit.
     """
 
     lens: Lens
@@ -46,7 +46,6 @@ class Learner(NamedTuple):
     rates: Floats
     plan: Floats
     planned: Floats
-    tilts: Floats
     held: Floats
     pays: Floats
     audits: Floats
@@ -79,7 +78,6 @@ def make_learner(
         np.zeros(count),
         np.zeros(programme.workspace_size(count, points, rows) if code == kernel.GRAVES_LAI else 1),
         np.zeros(points),
-        np.zeros((count, points + 1)),
         np.zeros(2),
         evidence.rewards(),
         np.zeros((count, 3)),
@@ -104,7 +102,7 @@ def expecting(learner: Learner, pending: Ints) -> Learner:
     What it does leaves no trace in the original. Its solutions start afresh, so that they are a function of the counts alone.
     """
     mind = learner.mind._replace(**{name: value.copy() for name, value in learner.mind._asdict().items()})
-    own = ("particle", "draft", "chain", "rates", "planned", "tilts", "held", "audits")
+    own = ("particle", "draft", "chain", "rates", "planned", "held", "audits")
     copy = learner._replace(mind=mind, **{name: getattr(learner, name).copy() for name in own})
     check(copy)
     relearn(copy.lens, mind)
@@ -126,7 +124,6 @@ def forget(learner: Learner) -> None:
     learner.draft[0] = 0.0
     learner.chain[: min(HEAD, learner.chain.size)] = 0.0  # not prepared
     learner.planned[:] = 0.0
-    learner.tilts[:] = 0.0
     learner.held[:] = 0.0
     learner.audits[:] = 0.0
     relearn(learner.lens, learner.mind)

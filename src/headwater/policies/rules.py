@@ -73,7 +73,7 @@ class Thompson:
 
 GUARD = 0.001
 """The chance, over all time, that the guard speaks against a right model."""
-AUDIT = 0.1
+AUDIT = 1.0
 """The default audit of policies that learn the law of X."""
 
 
@@ -90,7 +90,7 @@ class JointUCB:
     tail, 1 least. ``guard`` is the error rate of the test for a wrong model, 0 for none.
     """
 
-    discount: float = 1.0
+    discount: float = 0.5
     guard: float = GUARD
     name = "joint-ucb"
     code = "joint-ucb"
@@ -105,7 +105,7 @@ class JointUCB:
 class LatentThompson:
     """The best arm under a draw of the law of X, whose prior is Dirichlet with weight ``prior`` on every point."""
 
-    prior: float = 1.0
+    prior: float = 0.5
     guard: float = GUARD
     name = "latent-ts"
     code = "latent-ts"
@@ -138,7 +138,7 @@ class Spec:
     """A policy without its problem: what a simulation, a live object and a stored state agree on.
 
     ``audit`` lets an arm that the model excludes be pulled while its own rewards do not rule it out, at a budget of
-    audit · (4 + log t) where KL-UCB allows log t; 0 is the paper, which trusts the model. Default: 0 with a filter, ``AUDIT``
+    audit · (1 + log t / 40) where KL-UCB allows log t; 0 is the paper, which trusts the model. Default: 0 with a filter, ``AUDIT``
     for policies that learn the law of X.
     """
 

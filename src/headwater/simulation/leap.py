@@ -1,0 +1,286 @@
+r"""The leap engine: rounds in which no reward could change the choice are drawn together, exactly in law.
+
+While the most-pulled arm r is chosen, only its own row of counts changes. So a stretch of m rounds is drawn at once: the end
+first, as one multinomial number of each of r's levels. What is then unknown is their order. Every order leaves r's running
+total within a distance d of the straight line between its ends:
+
+.. math:: d = \min\Bigl\{m \frac{(h-a)(a-l)}{h-l},\; (h-l)\sqrt{(m+2)\,L/2}\Bigr\},
+
+with a the stretch's average reward and l, h the least and the largest: the first for certain (no numbers between l and h of
+average a have a lower running total than l, l, ..., h, h), the second but for a chance of :math:`2 e^{-L}` (Serfling's
+martingale for draws without replacement, from both ends). The same holds for the sums that exclude other arms. If r's index is
+then above every rival's, or the rival is excluded, throughout, the stretch is ``certain`` and is counted whole. If not, it is
+cut in two by a multivariate hypergeometric number, and its halves are looked at in turn; a few rounds are played one by one.
+The first round in which r is not chosen ends the stretch: what was drawn beyond it is forgotten, which changes no law, because
+rewards after a stopping time do not depend on what came before.
+
+L is 50 (``SURE``), so that a certificate fails with probability 4e-22, far below the rounding of the 53-bit uniforms that
+everything is drawn from; ``sure=inf`` leaves only what is certain.
+
+Rounds played one by one take x_t from the same stream as the stepwise engine: with ``longest=1`` all do, and the two engines
+are the same, action for action. A run of T rounds costs O(K M) for each stretch; there are O(log T) of them between two pulls
+of other arms.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from headwater import streams
+from headwater.arrays import Floats, Ints
+from headwater.policies import indices, kernel
+from headwater.policies.compile import compiled
+from headwater.simulation import urns
+from headwater.simulation.draws import atom_of, guide_shift, level_of
+
+__all__ = ["SURE", "Chances", "certain", "chances_of", "leap"]
+
+SURE = 50.0
+LEAF = 12
+"""Rounds that are played one by one rather than cut further."""
+DEPTH = 64
+_MARGIN = 1e-12  # of the range of rewards: what rounding might do to an index, many times over
+
+_width = compiled(indices.ucb1_width)
+_root = compiled(indices.reciprocal_root)
+_mean = compiled(indices.empirical_mean)
+_kl_ucb = compiled(indices.kl_ucb_index)
+_kl_reaches = compiled(indices.kl_ucb_reaches)
+
+
+class Chances(NamedTuple):
+    """``given[k, m]`` (K, M): the chance of arm k's m-th level if it is none before it. ``least`` and ``most`` (K, K + 1): the
+    range of the excesses over each target, and of the reward in the last column, over the levels that can come."""
+
+    given: Floats
+    least: Ints
+    most: Ints
+
+
+def chances_of(table: Ints, level: Ints, thresholds: Ints, cuts: Ints) -> Chances:
+    """Each arm's law of levels, by the same 53-bit thresholds that decide single rounds. O(K (J + M) K)."""
+    count, most = table.shape[:2]
+    whole = 2**streams.UNIFORM_BITS
+    atoms = np.diff(thresholds, prepend=0, append=whole) / whole
+    law = np.zeros((count, most))
+    for k in range(count):
+        if cuts.size:
+            law[k] = atoms @ (np.diff(cuts[k], axis=1, prepend=0, append=whole) / whole)
+        else:
+            law[k] = np.bincount(level[k], weights=atoms, minlength=most)
+    rest = np.cumsum(law[:, ::-1], axis=1)[:, ::-1]
+    given = np.divide(law, rest, out=np.zeros_like(law), where=rest > 0)
+    for k in range(count):
+        given[k, np.flatnonzero(law[k])[-1]] = 1.0  # whatever rounding says
+    can = (law > 0)[:, :, None]
+    far = np.iinfo(np.int64).max
+    return Chances(given, np.where(can, table, far).min(axis=1), np.where(can, table, -far).max(axis=1))
+
+
+@compiled
+def _strays(gain: float, m: float, least: float, most: float, sure: float) -> float:
+    """How far below the line from 0 to ``gain`` the running total of m numbers from [least, most] may fall."""
+    if most <= least:
+        return 0.0
+    average = gain / m
+    return min(
+        max(most - average, 0.0) * max(average - least, 0.0) * m / (most - least),
+        (most - least) * math.sqrt(0.5 * sure * (m + 2.0)),
+    )
+
+
+@compiled
+def certain(
+    m: int,
+    drawn: Ints,
+    sure: float,
+    meta: Ints,
+    params: Floats,
+    counts: Ints,
+    sums: Ints,
+    mean: Floats,
+    root: Floats,
+    table: Ints,
+    least: Ints,
+    most: Ints,
+) -> bool:
+    """Whether the most-pulled arm is chosen in each of the next m rounds, in whatever order it pays ``drawn`` (M,). O(K M)."""
+    arms, r = mean.size, meta[kernel.REFERENCE_ARM]
+    n, total, gain = counts[kernel.PULLS, r], counts[kernel.TOTAL, r], 0
+    for i in range(drawn.size):
+        gain += drawn[i] * table[r, i, arms]
+    low = _strays(float(gain), float(m), float(least[r, arms]), float(most[r, arms]), sure)
+    bottom = params[kernel.UNIT] * min((total - low) / n, (total + gain - low) / (n + m))
+    first, last = math.log(meta[kernel.ROUND] + 1.0), math.log(meta[kernel.ROUND] + float(m))
+    if meta[kernel.POLICY] == kernel.UCB1:
+        bar = bottom + _width(first, params[kernel.SCALE]) * _root(float(n + m))
+    else:
+        bottom = max(bottom, params[kernel.LOW])
+        bar = _kl_ucb(bottom, float(n + m), first, params[kernel.LOW], params[kernel.SPAN])
+    bar -= _MARGIN * (params[kernel.SPAN] + abs(bar))
+    wide = _width(last, params[kernel.SCALE])
+    for ell in range(arms):
+        if ell == r:
+            continue
+        if meta[kernel.POLICY] == kernel.UCB1:
+            rival = mean[ell] + wide * root[ell] >= bar
+        else:
+            rival = _kl_reaches(mean[ell], float(counts[kernel.PULLS, ell]), bar, last, params[kernel.LOW], params[kernel.SPAN])
+        if rival:
+            if meta[kernel.REFERENCE] == kernel.NO_FILTER:
+                return False
+            against, gain = sums[r, ell], 0
+            for i in range(drawn.size):
+                gain += drawn[i] * table[r, i, ell]
+            low = _strays(float(gain), float(m), float(least[r, ell]), float(most[r, ell]), sure)
+            if not min(against, against + gain) - low > 0.0:
+                return False
+    return True
+
+
+@compiled
+def _count(
+    m: int, drawn: Ints, meta: Ints, params: Floats, counts: Ints, sums: Ints, mean: Floats, root: Floats, table: Ints
+) -> None:
+    """m rewards of the most-pulled arm at once. O(K M)."""
+    arms, r = mean.size, meta[kernel.REFERENCE_ARM]
+    for i in range(drawn.size):
+        if drawn[i]:
+            counts[kernel.TOTAL, r] += drawn[i] * table[r, i, arms]
+            if meta[kernel.REFERENCE] != kernel.NO_FILTER:
+                for ell in range(arms):
+                    sums[r, ell] += drawn[i] * table[r, i, ell]
+    counts[kernel.PULLS, r] += m
+    meta[kernel.ROUND] += m
+    n = float(counts[kernel.PULLS, r])
+    mean[r] = _mean(float(counts[kernel.TOTAL, r]), n, params[kernel.UNIT])
+    root[r] = _root(n)
+
+
+@compiled
+def leap(
+    first: int,
+    meta: Ints,
+    params: Floats,
+    table: Ints,
+    level: Ints,
+    cuts: Ints,
+    thresholds: Ints,
+    guide: Ints,
+    given: Floats,
+    least: Ints,
+    most: Ints,
+    longest: int,
+    sure: float,
+    checkpoints: Ints,
+    watch: Ints,
+    slot: int,
+    pulls: Ints,
+    reward: Ints,
+) -> None:
+    """Replications first, first + 1, ... of a deterministic policy; fills pulls (N, C, K) and reward (N, C)."""
+    arms, kinds = table.shape[0], table.shape[1]
+    counts = np.zeros((kernel.COUNTS, arms), dtype=np.int64)
+    sums = np.zeros((arms, arms), dtype=np.int64)
+    mean, root, index = np.zeros(arms), np.zeros(arms), np.zeros(arms)
+    none = np.zeros((0, 0), dtype=np.int64)
+    stack, size = np.zeros((DEPTH, kinds), dtype=np.int64), np.zeros(DEPTH, dtype=np.int64)
+    stream = np.zeros(urns.STREAM, dtype=np.int64)
+    stream[urns.LOW], stream[urns.HIGH] = meta[kernel.SEED_LOW], meta[kernel.SEED_HIGH]
+    shift, horizon = guide_shift(guide), checkpoints[-1]
+    for rep in range(pulls.shape[0]):
+        kernel.reset(meta, counts, sums, mean, root)
+        meta[kernel.REPLICATION] = stream[urns.REPLICATION] = first + rep
+        stream[urns.BLOCK] = stream[urns.LEFT] = 0
+        block, spare = -1, 0
+        steady, before, c = 0, 0, 0  # rounds since the last choice of another arm; as many the time before
+        while c < checkpoints.size:
+            t = meta[kernel.ROUND]
+            if t == checkpoints[c]:
+                for k in range(arms):
+                    pulls[rep, c, k] = counts[kernel.PULLS, k]
+                    reward[rep, c] += counts[kernel.TOTAL, k]
+                c += 1
+                continue
+            if watch[0]:
+                return
+            m = min(max(steady, before // 2), longest, checkpoints[c] - t)
+            if m > LEAF and steady > 0:
+                watch[slot] = rep * horizon + t
+                size[0], top = m, 0
+                urns.multinomial(m, given[meta[kernel.REFERENCE_ARM]], stream, stack[0])
+                while top >= 0:
+                    m, drawn = size[top], stack[top]
+                    if m > LEAF:
+                        if certain(m, drawn, sure, meta, params, counts, sums, mean, root, table, least, most):
+                            _count(m, drawn, meta, params, counts, sums, mean, root, table)
+                            steady += m
+                            top -= 1
+                        else:
+                            half = m // 2
+                            size[top], size[top + 1] = m - half, half
+                            urns.split(drawn, m, half, stream, stack[top + 1])
+                            for i in range(kinds):
+                                drawn[i] -= stack[top + 1, i]
+                            top += 1
+                        continue
+                    while m > 0:
+                        arm = kernel.advance(
+                            kernel.SELECT, 0, 0, meta, params, counts, sums, mean, root, index, none, table, level, meta, meta
+                        )
+                        if arm != meta[kernel.REFERENCE_ARM]:
+                            break
+                        i = urns.take(drawn, m, stream)
+                        kernel.advance(
+                            kernel.OBSERVE,
+                            arm,
+                            i,
+                            meta,
+                            params,
+                            counts,
+                            sums,
+                            mean,
+                            root,
+                            index,
+                            none,
+                            table,
+                            level,
+                            meta,
+                            meta,
+                        )
+                        steady += 1
+                        m -= 1
+                    top = -1 if m > 0 else top - 1
+                    if m > 0:
+                        before, steady = steady, 0
+                continue
+            reference = meta[kernel.REFERENCE_ARM]
+            arm = kernel.advance(
+                kernel.SELECT, 0, 0, meta, params, counts, sums, mean, root, index, none, table, level, meta, meta
+            )
+            if t // 2 != block:
+                block = t // 2
+                u, spare = kernel.uniforms(block, first + rep, streams.LATENT, 0, meta[kernel.SEED_LOW], meta[kernel.SEED_HIGH])
+                x = spare if t % 2 else u
+            else:
+                x = spare
+            j = 0
+            if guide.size:
+                j = atom_of(x, thresholds, guide, shift)
+            else:
+                while j < thresholds.size and x >= thresholds[j]:
+                    j += 1
+            i = level[arm, j]
+            if cuts.size:
+                coin, _ = kernel.uniforms(t + 1, first + rep, streams.REWARD, 0, meta[kernel.SEED_LOW], meta[kernel.SEED_HIGH])
+                i = level_of(coin, cuts, arm, j)
+            kernel.advance(
+                kernel.OBSERVE, arm, i, meta, params, counts, sums, mean, root, index, none, table, level, meta, meta
+            )
+            if arm == reference and meta[kernel.REFERENCE_ARM] == reference:
+                steady += 1
+            else:
+                before, steady = max(steady, before // 2), 0
