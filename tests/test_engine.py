@@ -27,6 +27,7 @@ from headwater.policies import Policy, Spec, make_spec
 from headwater.pseudo import model_of
 from headwater.simulation import engine
 from headwater.simulation.atoms import Atoms, atoms_of
+from headwater.simulation.threads import in_threads
 from oracle import Oracle, World, drawn_atoms, exact, finite_world
 
 REFERENCES = ("none", "most-pulled", "well-pulled")
@@ -524,7 +525,7 @@ def test_an_interrupt_drops_blocks_not_yet_begun() -> None:
             raise AssertionError("begun after the interrupt")
 
     with pytest.raises(KeyboardInterrupt):
-        engine._in_threads(run, 3, 1, 1, None)
+        in_threads(run, 3, 1, 1, None)
     assert begun == [0, 1, 2]
 
 

@@ -24,7 +24,8 @@ from headwater.latent import Discrete
 from headwater.policies import make_policy, make_spec
 from headwater.problem import Problem
 from headwater.simulation.atoms import Atoms, atoms_of
-from headwater.simulation.engine import core_count, make_model, simulate_counts
+from headwater.simulation.engine import make_model, simulate_counts
+from headwater.simulation.threads import core_count
 
 HORIZON = 10_000
 Say = Callable[[str], None]

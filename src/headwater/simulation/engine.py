@@ -12,9 +12,7 @@ replications change nothing already computed.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -31,10 +29,12 @@ from headwater.policies.rules import Spec
 from headwater.policies.table import Channelled
 from headwater.simulation.atoms import Atoms
 from headwater.simulation.draws import draw_rewards, draw_rounds, level_of
+from headwater.simulation.leap import SURE, chances_of, leap
 from headwater.simulation.learners import play_learners
 from headwater.simulation.lockstep import lockstep as run_lanes
+from headwater.simulation.threads import in_threads
 
-__all__ = ["BLOCK", "LOCKSTEP_ARMS", "Counts", "Model", "make_model", "oracle_rewards", "simulate_counts"]
+__all__ = ["BLOCK", "LOCKSTEP_ARMS", "Counts", "Model", "make_model", "oracle_rewards", "simulate_counts", "simulate_leaps"]
 
 Shape = Literal["auto", "lockstep", "single"]
 
@@ -130,8 +130,41 @@ def simulate_counts(
         else:
             _run_single(model, spec, checkpoints, key, first + start, dtype, watch, slot, part)
 
-    _in_threads(run, replications, block, threads, progress)
+    in_threads(run, replications, block, threads, progress)
     return Counts(out.pulls, np.asarray(out.reward * model.unit, dtype=float), out.excluded)
+
+
+def simulate_leaps(
+    model: Model,
+    spec: Spec,
+    *,
+    checkpoints: Ints,
+    replications: int,
+    seed: int,
+    first: int = 0,
+    threads: int | None = None,
+    longest: int = 2**62,
+    sure: float = SURE,
+    progress: Callable[[int], None] | None = None,
+) -> Counts:
+    """As ``simulate_counts``, for policies and problems that ``leap`` serves: the same law, not the same draws.
+
+    Rounds in which an arm is excluded are not counted: -1. Stretches of more than ``longest`` rounds are not tried; see
+    ``leap`` for ``sure``. Time is polylogarithmic in the horizon.
+    """
+    _integers(model, int(checkpoints[-1]))
+    key, arms = streams.seed_words(seed), len(model.level)
+    pulls = np.zeros((replications, checkpoints.size, arms), dtype=np.int64)
+    reward = np.zeros((replications, checkpoints.size), dtype=np.int64)
+    law = chances_of(model.table, model.level, model.thresholds, model.cuts)
+
+    def run(start: int, stop: int, watch: Ints, slot: int) -> None:
+        draws = (model.table, model.level, model.cuts, model.thresholds, model.guide)
+        out = (pulls[start:stop], reward[start:stop])
+        leap(first + start, *_setting(model, spec, key), *draws, *law, longest, sure, checkpoints, watch, slot, *out)
+
+    in_threads(run, replications, 8, threads, progress)
+    return Counts(pulls, np.asarray(reward * model.unit, dtype=float), np.full((replications, arms), -1, dtype=np.int64))
 
 
 def oracle_rewards(
@@ -149,7 +182,7 @@ def oracle_rewards(
         draws = (model.thresholds, model.guide)
         _follow(first + start, *key, *draws, pays, cuts, checkpoints, watch, slot, out[start:stop])
 
-    _in_threads(run, replications, BLOCK, threads, None)
+    in_threads(run, replications, BLOCK, threads, None)
     return np.asarray(out * model.unit, dtype=float)
 
 
@@ -168,44 +201,6 @@ def _integers(model: Model, horizon: int) -> _Dtype:
     if largest >= 2**62:
         raise ProblemError(f"horizon: got {horizon:,}; expected at most {2**62 * horizon // largest:,} for sums to stay exact")
     return np.int32 if max(largest, model.level.size) < 2**31 else np.int64
-
-
-def core_count() -> int:
-    """The cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _in_threads(
-    run: Callable[[int, int, Ints, int], None],
-    replications: int,
-    block: int,
-    threads: int | None,
-    progress: Callable[[int], None] | None,
-) -> None:
-    """Run blocks of replications; kernels release the GIL. An interrupt stops the running blocks within a moment, drops the
-    others and is raised again.
-
-    ``watch[0]`` tells the kernels to stop; block b tells the rounds it has done in ``watch[1 + b]``.
-    """
-    workers = threads if threads is not None else core_count()
-    # Small jobs still use every thread: blocks shrink, which results do not notice.
-    block = max(1, min(block, -(-replications // workers)))
-    starts = range(0, replications, block)
-    watch = np.zeros(1 + len(starts), dtype=np.int64)
-    with ThreadPoolExecutor(max_workers=workers) as pool:
-        pending = {pool.submit(run, start, min(start + block, replications), watch, 1 + b) for b, start in enumerate(starts)}
-        try:
-            while pending:
-                finished, pending = wait(pending, timeout=0.1, return_when=FIRST_EXCEPTION)
-                for future in finished:
-                    future.result()
-                if progress is not None:
-                    progress(int(watch[1:].sum()))
-        except BaseException:
-            watch[0] = 1
-            for future in pending:
-                future.cancel()
-            raise
 
 
 def _setting(model: Model, spec: Spec, key: tuple[int, int]) -> tuple[Ints, Floats]:

@@ -4,17 +4,22 @@ While the most-pulled arm r is chosen, only its own row of counts changes. So a 
 first, as one multinomial number of each of r's levels. What is then unknown is their order. Every order leaves r's running
 total within a distance d of the straight line between its ends:
 
-.. math:: d = \min\Bigl\{m \frac{(h-a)(a-l)}{h-l},\; (h-l)\sqrt{(m+2)\,L/2}\Bigr\},
+.. math:: d = \min\Bigl\{\sum_i (a-y_i)_+,\; 0.41\,(h-l)\sqrt{m L}\Bigr\},
 
-with a the stretch's average reward and l, h the least and the largest: the first for certain (no numbers between l and h of
-average a have a lower running total than l, l, ..., h, h), the second but for a chance of :math:`2 e^{-L}` (Serfling's
-martingale for draws without replacement, from both ends). The same holds for the sums that exclude other arms. If r's index is
-then above every rival's, or the rival is excluded, throughout, the stretch is ``certain`` and is counted whole. If not, it is
-cut in two by a multivariate hypergeometric number, and its halves are looked at in turn; a few rounds are played one by one.
-The first round in which r is not chosen ends the stretch: what was drawn beyond it is forgotten, which changes no law, because
-rewards after a stopping time do not depend on what came before.
+with y the stretch's rewards, a their average and l, h the least and the largest that can come. The first holds for certain: no
+order falls lower than the one with the smallest first. The second fails with probability at most :math:`8 e^{-L}`: Serfling's
+inequality for draws without replacement bounds the distance :math:`D_i` after i rewards by
 
-L is 50 (``SURE``), so that a certificate fails with probability 4e-22, far below the rounding of the 53-bit uniforms that
+.. math:: P\Bigl\{\max_{i \le j} \frac{D_i}{m-i} \ge \frac{\epsilon}{m-j}\Bigr\}
+    \le \exp\Bigl(\frac{-2\epsilon^2}{j\,(1-(j-1)/m)\,(h-l)^2}\Bigr),
+
+taken at four j up to m/2, and likewise from the other end. The same holds for the sums that exclude other arms. If r's index
+is then above every rival's, or the rival is excluded, throughout, the stretch is ``certain`` and is counted whole. If not, it
+is cut in two by a multivariate hypergeometric number, and its halves are looked at in turn; a few rounds are played one by
+one. The first round in which r is not chosen ends the stretch: what was drawn beyond it is forgotten, which changes no law,
+because rewards after a stopping time do not depend on what came before.
+
+L is 46 (``SURE``), so that a certificate fails with probability 8e-20, far below the rounding of the 53-bit uniforms that
 everything is drawn from; ``sure=inf`` leaves only what is certain.
 
 Rounds played one by one take x_t from the same stream as the stepwise engine: with ``longest=1`` all do, and the two engines
@@ -38,13 +43,14 @@ from headwater.simulation.draws import atom_of, guide_shift, level_of
 
 __all__ = ["SURE", "Chances", "certain", "chances_of", "leap"]
 
-SURE = 50.0
-LEAF = 12
+SURE = 46.0
+CURVE, MANY = 0.41, 64
+LEAF = 3
 """Rounds that are played one by one rather than cut further."""
 DEPTH = 64
 _MARGIN = 1e-12  # of the range of rewards: what rounding might do to an index, many times over
 
-_width = compiled(indices.ucb1_width)
+_factor = compiled(indices.ucb1_width)
 _root = compiled(indices.reciprocal_root)
 _mean = compiled(indices.empirical_mean)
 _kl_ucb = compiled(indices.kl_ucb_index)
@@ -52,12 +58,11 @@ _kl_reaches = compiled(indices.kl_ucb_reaches)
 
 
 class Chances(NamedTuple):
-    """``given[k, m]`` (K, M): the chance of arm k's m-th level if it is none before it. ``least`` and ``most`` (K, K + 1): the
-    range of the excesses over each target, and of the reward in the last column, over the levels that can come."""
+    """``given[k, m]`` (K, M): the chance of arm k's m-th level if it is none before it. ``width`` (K, K + 1): how far
+    apart the excesses over each target are, and the rewards in the last column, over the levels that can come."""
 
     given: Floats
-    least: Ints
-    most: Ints
+    width: Floats
 
 
 def chances_of(table: Ints, level: Ints, thresholds: Ints, cuts: Ints) -> Chances:
@@ -76,20 +81,18 @@ def chances_of(table: Ints, level: Ints, thresholds: Ints, cuts: Ints) -> Chance
     for k in range(count):
         given[k, np.flatnonzero(law[k])[-1]] = 1.0  # whatever rounding says
     can = (law > 0)[:, :, None]
-    far = np.iinfo(np.int64).max
-    return Chances(given, np.where(can, table, far).min(axis=1), np.where(can, table, -far).max(axis=1))
+    far = 2**61
+    width = np.where(can, table, -far).max(axis=1) - np.where(can, table, far).min(axis=1)
+    return Chances(given, width.astype(float))
 
 
 @compiled
-def _strays(gain: float, m: float, least: float, most: float, sure: float) -> float:
-    """How far below the line from 0 to ``gain`` the running total of m numbers from [least, most] may fall."""
-    if most <= least:
-        return 0.0
-    average = gain / m
-    return min(
-        max(most - average, 0.0) * max(average - least, 0.0) * m / (most - least),
-        (most - least) * math.sqrt(0.5 * sure * (m + 2.0)),
-    )
+def _strays(m: int, drawn: Ints, row: Ints, ell: int, gain: int, width: float, sure: float) -> float:
+    """How far below the line from 0 to ``gain`` the running total of ``drawn`` rewards ``row[:, ell]`` may fall. O(M)."""
+    average, low = gain / m, 0.0
+    for i in range(drawn.size):
+        low += drawn[i] * max(average - row[i, ell], 0.0)
+    return min(low, CURVE * width * math.sqrt(sure * m)) if m >= MANY else low
 
 
 @compiled
@@ -104,24 +107,23 @@ def certain(
     mean: Floats,
     root: Floats,
     table: Ints,
-    least: Ints,
-    most: Ints,
+    width: Floats,
 ) -> bool:
     """Whether the most-pulled arm is chosen in each of the next m rounds, in whatever order it pays ``drawn`` (M,). O(K M)."""
     arms, r = mean.size, meta[kernel.REFERENCE_ARM]
     n, total, gain = counts[kernel.PULLS, r], counts[kernel.TOTAL, r], 0
     for i in range(drawn.size):
         gain += drawn[i] * table[r, i, arms]
-    low = _strays(float(gain), float(m), float(least[r, arms]), float(most[r, arms]), sure)
+    low = _strays(m, drawn, table[r], arms, gain, width[r, arms], sure)
     bottom = params[kernel.UNIT] * min((total - low) / n, (total + gain - low) / (n + m))
     first, last = math.log(meta[kernel.ROUND] + 1.0), math.log(meta[kernel.ROUND] + float(m))
     if meta[kernel.POLICY] == kernel.UCB1:
-        bar = bottom + _width(first, params[kernel.SCALE]) * _root(float(n + m))
+        bar = bottom + _factor(first, params[kernel.SCALE]) * _root(float(n + m))
     else:
         bottom = max(bottom, params[kernel.LOW])
         bar = _kl_ucb(bottom, float(n + m), first, params[kernel.LOW], params[kernel.SPAN])
     bar -= _MARGIN * (params[kernel.SPAN] + abs(bar))
-    wide = _width(last, params[kernel.SCALE])
+    wide = _factor(last, params[kernel.SCALE])
     for ell in range(arms):
         if ell == r:
             continue
@@ -135,7 +137,7 @@ def certain(
             against, gain = sums[r, ell], 0
             for i in range(drawn.size):
                 gain += drawn[i] * table[r, i, ell]
-            low = _strays(float(gain), float(m), float(least[r, ell]), float(most[r, ell]), sure)
+            low = _strays(m, drawn, table[r], ell, gain, width[r, ell], sure)
             if not min(against, against + gain) - low > 0.0:
                 return False
     return True
@@ -171,8 +173,7 @@ def leap(
     thresholds: Ints,
     guide: Ints,
     given: Floats,
-    least: Ints,
-    most: Ints,
+    width: Floats,
     longest: int,
     sure: float,
     checkpoints: Ints,
@@ -193,10 +194,10 @@ def leap(
     shift, horizon = guide_shift(guide), checkpoints[-1]
     for rep in range(pulls.shape[0]):
         kernel.reset(meta, counts, sums, mean, root)
-        meta[kernel.REPLICATION] = stream[urns.REPLICATION] = first + rep
-        stream[urns.BLOCK] = stream[urns.LEFT] = 0
+        meta[kernel.REPLICATION] = first + rep
+        urns.rewind(stream, first + rep)
         block, spare = -1, 0
-        steady, before, c = 0, 0, 0  # rounds since the last choice of another arm; as many the time before
+        steady, c = 0, 0  # rounds since the last choice of another arm: as many again are tried at once
         while c < checkpoints.size:
             t = meta[kernel.ROUND]
             if t == checkpoints[c]:
@@ -207,15 +208,15 @@ def leap(
                 continue
             if watch[0]:
                 return
-            m = min(max(steady, before // 2), longest, checkpoints[c] - t)
-            if m > LEAF and steady > 0:
+            m = min(steady, longest, checkpoints[c] - t)
+            if m > LEAF:
                 watch[slot] = rep * horizon + t
                 size[0], top = m, 0
                 urns.multinomial(m, given[meta[kernel.REFERENCE_ARM]], stream, stack[0])
                 while top >= 0:
                     m, drawn = size[top], stack[top]
                     if m > LEAF:
-                        if certain(m, drawn, sure, meta, params, counts, sums, mean, root, table, least, most):
+                        if certain(m, drawn, sure, meta, params, counts, sums, mean, root, table, width):
                             _count(m, drawn, meta, params, counts, sums, mean, root, table)
                             steady += m
                             top -= 1
@@ -255,7 +256,7 @@ def leap(
                         m -= 1
                     top = -1 if m > 0 else top - 1
                     if m > 0:
-                        before, steady = steady, 0
+                        steady = 0
                 continue
             reference = meta[kernel.REFERENCE_ARM]
             arm = kernel.advance(
@@ -283,4 +284,4 @@ def leap(
             if arm == reference and meta[kernel.REFERENCE_ARM] == reference:
                 steady += 1
             else:
-                before, steady = max(steady, before // 2), 0
+                steady = 0

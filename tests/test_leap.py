@@ -1,0 +1,231 @@
+"""The leap engine: the stepwise engine's law, from certificates that hold."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+import headwater as hw
+from headwater import streams
+from headwater.paper import CASES
+from headwater.policies import kernel
+from headwater.policies.rules import Spec, make_spec
+from headwater.pseudo import model_of
+from headwater.simulation import leap
+from headwater.simulation.atoms import atoms_of
+from headwater.simulation.engine import Counts, Model, _setting, make_model, simulate_counts, simulate_leaps
+
+Ints = NDArray[np.int64]
+POLICIES = [make_spec(name) for name in ("ucb1", "c-ucb", "kl-ucb", "c-kl-ucb")]
+PLAIN = [spec for spec in POLICIES if spec.reference == "none"]
+LISTED = {case.id: case.problem for case in CASES if case.id.startswith(("discrete", "vector"))}
+
+
+def random_problem(seed: int, *, arms: int = 0, points: int = 0, random: bool = False) -> hw.Problem:
+    rng = np.random.default_rng([77, seed])
+    count, size = arms or int(rng.integers(2, 6)), points or int(rng.integers(2, 9))
+    table: dict[str, Any] = {f"arm {k}": (rng.integers(0, 5, size) / 4).tolist() for k in range(count)}
+    if random:
+        for k in range(0, count, 2):
+            law = rng.dirichlet(np.ones(3), size).tolist()
+            table[f"arm {k}"] = {"outcomes": [0, 0.5, 1], "probabilities": law}
+    law = rng.dirichlet(np.ones(size)).tolist()
+    return hw.Problem(latent=hw.Discrete([f"x{j}" for j in range(size)]), arms=table, distribution=law)
+
+
+def laid_out(problem: hw.Problem) -> Model:
+    assert problem.distribution is not None
+    return make_model(atoms_of(problem, problem.distribution), scale=model_of(problem).reward_range)
+
+
+def both(problem: hw.Problem, spec: Spec, rounds: list[int], count: int, **options: Any) -> tuple[Counts, Counts]:
+    model, at = laid_out(problem), np.array(rounds)
+    leaps = simulate_leaps(model, spec, checkpoints=at, replications=count, seed=9, **options)
+    return leaps, simulate_counts(model, spec, checkpoints=at, replications=count, seed=9)
+
+
+def assert_equal(leaps: Counts, steps: Counts) -> None:
+    np.testing.assert_array_equal(leaps.pulls, steps.pulls)
+    np.testing.assert_allclose(leaps.reward, steps.reward, rtol=1e-12)
+
+
+@pytest.mark.parametrize("spec", POLICIES, ids=lambda spec: spec.title)
+@pytest.mark.parametrize("seed", range(6))
+def test_stretches_of_one_round_are_the_stepwise_engine(seed: int, spec: Spec) -> None:
+    problem = random_problem(seed, points=40 if seed == 5 else 0)
+    assert_equal(*both(problem, spec, [1, 2, 7, 300, 1501], 5, longest=1))
+
+
+@pytest.mark.parametrize("spec", PLAIN, ids=lambda spec: spec.title)
+def test_the_same_with_random_rewards(spec: Spec) -> None:
+    assert_equal(*both(random_problem(3, random=True), spec, [5, 1000], 5, longest=1))
+
+
+# --- certificates ----------------------------------------------------------------------------------------------------
+
+
+class Board:
+    """A learner after so many rounds."""
+
+    def __init__(self, problem: hw.Problem, spec: Spec, rounds: int, rng: np.random.Generator) -> None:
+        self.model = laid_out(problem)
+        self.law = leap.chances_of(self.model.table, self.model.level, self.model.thresholds, self.model.cuts)
+        self.meta, self.params = _setting(self.model, spec, streams.seed_words(1))
+        arms = len(self.model.level)
+        self.counts = np.zeros((kernel.COUNTS, arms), dtype=np.int64)
+        self.sums = np.zeros((arms, arms), dtype=np.int64)
+        self.mean, self.root, self.index = np.zeros(arms), np.zeros(arms), np.zeros(arms)
+        kernel.reset(self.meta, self.counts, self.sums, self.mean, self.root)
+        for u in rng.integers(0, 2**streams.UNIFORM_BITS, rounds):
+            arm = self.advance(kernel.SELECT)
+            self.advance(kernel.OBSERVE, arm, int(self.model.level[arm, np.searchsorted(self.model.thresholds, u, "right")]))
+
+    @property
+    def reference(self) -> int:
+        return int(self.meta[kernel.REFERENCE_ARM])
+
+    def advance(self, mode: int, arm: int = 0, level: int = 0) -> int:
+        none = np.zeros((0, 0), dtype=np.int64)
+        state = (self.meta, self.params, self.counts, self.sums, self.mean, self.root, self.index, none)
+        return kernel.advance(mode, arm, level, *state, self.model.table, self.model.level, self.meta, self.meta)
+
+    def certain(self, drawn: Ints, sure: float) -> bool:
+        state = (self.meta, self.params, self.counts, self.sums, self.mean, self.root)
+        return leap.certain(int(drawn.sum()), drawn, sure, *state, self.model.table, self.law.width)
+
+    def stays(self, order: tuple[int, ...]) -> bool:
+        """Whether the most-pulled arm is chosen in every round if it pays its levels in this order."""
+        kept = [x.copy() for x in (self.meta, self.counts, self.sums, self.mean, self.root)]
+        fine = True
+        for level in order:
+            fine = fine and self.advance(kernel.SELECT) == self.reference
+            self.advance(kernel.OBSERVE, self.reference, level)
+        for x, old in zip((self.meta, self.counts, self.sums, self.mean, self.root), kept, strict=True):
+            x[:] = old
+        return fine
+
+
+@pytest.mark.parametrize("spec", POLICIES, ids=lambda spec: spec.title)
+def test_a_certificate_holds_in_every_order(spec: Spec) -> None:
+    """On tiny problems, against all orders of up to six rewards; both answers are common, and few refusals are needless."""
+    rng, yes, needless, no = np.random.default_rng(5), 0, 0, 0
+    for case in range(240):
+        board = Board(random_problem(case), spec, int(rng.integers(20, 1500)), rng)
+        can = np.unique(board.model.level[board.reference])
+        drawn = np.bincount(rng.choice(can, 6), minlength=board.model.table.shape[1])
+        orders = set(itertools.permutations(np.repeat(np.arange(drawn.size), drawn).tolist()))
+        safe = all(board.stays(order) for order in orders)
+        if board.certain(drawn, math.inf):
+            assert safe
+            yes += 1
+        elif safe:
+            needless += 1
+        else:
+            no += 1
+    assert yes > 20 and no > 20 and needless < 0.3 * yes
+
+
+@pytest.mark.parametrize("share", [0.5, 0.1])
+@pytest.mark.parametrize("m", [leap.MANY, 500])
+def test_most_orders_stay_near_the_line(m: int, share: float) -> None:
+    """At an error rate that can be measured: 20,000 random orders exceed 8 exp(-L) with probability below 1e-9."""
+    rng = np.random.default_rng(6)
+    rewards = np.zeros(m)
+    rewards[: int(share * m)] = 1.0
+    paths = np.cumsum(rng.permuted(np.tile(rewards, (20_000, 1)), axis=1), axis=1)
+    below = (np.arange(1, m + 1) * rewards.mean() - paths).max(axis=1)
+    for sure in (2.5, 4.0, 6.0):
+        rate = 8 * math.exp(-sure)
+        assert (below >= leap.CURVE * math.sqrt(sure * m)).sum() <= stats.binom(20_000, min(rate, 1)).isf(1e-9)
+    drawn = np.array([int(share * m), 0, m - int(share * m)])
+    row = np.array([[1], [7], [0]])
+    within = leap._strays(m, drawn, row, 0, int(drawn[0]), 1.0, math.inf)
+    assert within == pytest.approx(rewards.mean() * (m - int(share * m))), "all zeros first"
+    assert below.max() <= within
+
+
+def test_four_inequalities_make_one() -> None:
+    """The chain of the module's words: blocks [0, j4], (j4, j3], ... end at m // 2 with CURVE, from ``MANY`` rewards on."""
+    for m in [*range(leap.MANY, 5_000), 10**6, 10**9 + 1]:
+        j, used = m // 2, 0
+        while j > 0:
+            # with probability 1 - exp(-L), D_i <= (m - i) / (m - j) sqrt(L j (1 - (j - 1) / m) / 2) for i <= j
+            reach = (m - j) * leap.CURVE * math.sqrt(m) / math.sqrt(j * (1 - (j - 1) / m) / 2)
+            j, used = (math.ceil(m - reach) - 1 if reach < m else 0), used + 1
+        assert used <= 4, m
+
+
+# --- laws ------------------------------------------------------------------------------------------------------------
+
+
+def same_law(one: NDArray[Any], other: NDArray[Any]) -> float:
+    """The least p-value, times their number, of Kolmogorov and Smirnov's test on every coordinate and on 30 projections."""
+    rng, both = np.random.default_rng(8), np.concatenate([one, other]).astype(float)
+    both = (both - both.mean(axis=0)) / np.maximum(both.std(axis=0), 1e-9)
+    ways = np.concatenate([np.eye(both.shape[1]), rng.normal(size=(30, both.shape[1]))])
+    a, b = both[: len(one)] @ ways.T, both[len(one) :] @ ways.T
+    values = [stats.ks_2samp(a[:, i], b[:, i], method="asymp").pvalue for i in range(len(ways))]
+    return float(min(values) * len(values))
+
+
+FAST, SLOW = POLICIES[:2], POLICIES[2:]
+LAWS = [(f"random {i}", random_problem(i), FAST) for i in range(12)]
+LAWS += [(name, problem, FAST) for name, problem in LISTED.items()]
+LAWS += [(f"random {i}", random_problem(i), SLOW) for i in range(4)]
+LAWS += [("discrete-2", LISTED["discrete-2"], SLOW)]
+LAWS += [(f"random rewards {i}", random_problem(i, random=True), FAST[:1]) for i in range(4)]
+LAWS += [("random rewards 0", random_problem(0, random=True), SLOW[:1])]
+
+
+def outcomes(counts: Counts) -> NDArray[Any]:
+    return np.concatenate([counts.pulls.reshape(len(counts.pulls), -1), counts.reward], axis=1)
+
+
+@pytest.mark.parametrize(("problem", "spec"), [pytest.param(p, s, id=f"{n} {s.title}") for n, p, ss in LAWS for s in ss])
+def test_the_law_is_that_of_the_stepwise_engine(problem: hw.Problem, spec: Spec) -> None:
+    """Pulls and rewards at four checkpoints together. Error rate 1e-6 for each problem and policy, 1e-4 for all."""
+    model, at = laid_out(problem), np.array([60, 400, 1000, 2000])
+    size = 1500 if spec in FAST else 250
+    leaps = simulate_leaps(model, spec, checkpoints=at, replications=size, seed=21)
+    steps = simulate_counts(model, spec, checkpoints=at, replications=size, seed=22)
+    assert same_law(outcomes(leaps), outcomes(steps)) > 1e-6
+    assert np.all(leaps.pulls.sum(axis=2) == at) and np.all(leaps.excluded == -1)
+
+
+def test_a_wrong_law_would_be_found_out() -> None:
+    """The same test, where the stepwise engine simulates a slightly different distribution."""
+    law = np.array([0.2, 0.3, 0.5])
+    problem = random_problem(1, points=3).with_distribution(law.tolist())
+    other = problem.with_distribution([0.25, 0.3, 0.45])
+    at = np.array([60, 400, 1000, 2000])
+    leaps = simulate_leaps(laid_out(problem), POLICIES[1], checkpoints=at, replications=1500, seed=21)
+    steps = simulate_counts(laid_out(other), POLICIES[1], checkpoints=at, replications=1500, seed=22)
+    assert same_law(outcomes(leaps), outcomes(steps)) < 1e-6
+
+
+def test_results_do_not_depend_on_threads_or_chunks() -> None:
+    model, at = laid_out(LISTED["discrete-2"]), np.array([10**3, 10**6])
+    whole = simulate_leaps(model, POLICIES[1], checkpoints=at, replications=30, seed=4, threads=2)
+    parts = [
+        simulate_leaps(model, POLICIES[1], checkpoints=at, replications=size, first=first, seed=4, threads=1)
+        for first, size in ((0, 13), (13, 17))
+    ]
+    np.testing.assert_array_equal(whole.pulls, np.concatenate([part.pulls for part in parts]))
+
+
+def test_ten_thousand_million_rounds() -> None:
+    """The paper's claim, seen: C-UCB's regret in the first case stands still; every round is accounted for."""
+    problem, at = LISTED["discrete-1"], np.array([10**5, 10**10])
+    found = simulate_leaps(laid_out(problem), POLICIES[1], checkpoints=at, replications=50, seed=4)
+    assert np.all(found.pulls.sum(axis=2) == at)
+    known = hw.analyze(problem)
+    regret = found.pulls @ np.asarray(known.gap)
+    np.testing.assert_array_equal(regret[:, 0], regret[:, 1])
+    mean = found.reward[:, 1] / 10**10
+    assert known.mu is not None and abs(mean - known.mu.max()).max() < 1e-3
