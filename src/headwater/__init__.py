@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from headwater.analysis import Analysis, analyze
-    from headwater.errors import ExpressionError, HeadwaterError, ModelWarning, ProblemError, RewardError, SizeError
+    from headwater.errors import (
+        ClusterError,
+        ExpressionError,
+        HeadwaterError,
+        ModelWarning,
+        ProblemError,
+        ResultsError,
+        RewardError,
+        SizeError,
+    )
     from headwater.files import load_problem
     from headwater.latent import Continuous, Discrete, Interval, Vector
     from headwater.policies import KLUCB, UCB1, Correlated, Policy, Thompson, from_state, make_policy
@@ -24,6 +33,7 @@ __all__ = [
     "UCB1",
     "Analysis",
     "Bounds",
+    "ClusterError",
     "Continuous",
     "Correlated",
     "Discrete",
@@ -34,6 +44,7 @@ __all__ = [
     "Policy",
     "Problem",
     "ProblemError",
+    "ResultsError",
     "RewardError",
     "Simulation",
     "SizeError",
@@ -53,7 +64,16 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "analysis": ("Analysis", "analyze"),
-    "errors": ("ExpressionError", "HeadwaterError", "ModelWarning", "ProblemError", "RewardError", "SizeError"),
+    "errors": (
+        "ClusterError",
+        "ExpressionError",
+        "HeadwaterError",
+        "ModelWarning",
+        "ProblemError",
+        "ResultsError",
+        "RewardError",
+        "SizeError",
+    ),
     "files": ("load_problem",),
     "latent": ("Continuous", "Discrete", "Interval", "Vector"),
     "policies": ("KLUCB", "UCB1", "Correlated", "Policy", "Thompson", "from_state", "make_policy"),

@@ -29,6 +29,14 @@ class ProblemError(HeadwaterError):
         super().__init__("\n".join(self.complaints))
 
 
+class ResultsError(ProblemError):
+    """Results that cannot be written or read back; the message says what is kept and how to go on."""
+
+
+class ClusterError(HeadwaterError):
+    """A Dask cluster that is missing, cannot be reached or was lost; the message says what is kept and how to go on."""
+
+
 class RewardError(HeadwaterError):
     """A reward that the named arm cannot pay for any latent value."""
 

@@ -253,7 +253,7 @@ def reproduce(
                 if progress is not None:
                     progress(title, (before + done / total / 3) / len(cases))
 
-            how = {"horizon": horizon, "replications": replications, "seed": SEED}
+            how: dict[str, Any] = {"horizon": horizon, "replications": replications, "seed": SEED}
             runs.append(simulate(case.problem, policies=policies, progress=report, **how))
         panels.append(_panel(case, runs[0].with_more(runs[1]).with_more(runs[2])))
     return panels

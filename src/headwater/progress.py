@@ -5,9 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+if TYPE_CHECKING:
+    from headwater.simulation import Tally
 
 EVERY = 10.0
 """Seconds between two lines where there is no terminal."""
@@ -59,6 +63,22 @@ def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
             elapsed = time.monotonic() - reporter.start
             rate = f"{done / elapsed:,.3g} rounds/s" if elapsed > 0.5 and done else ""
             reporter.tell(title, done / total, rate)
+
+        yield report
+
+
+@contextmanager
+def chunk_bar(title: str) -> Iterator[Callable[[Tally], None]]:
+    """Yields a function of a tally; the rate counts what this run does, not what it found done."""
+    with _reporting() as reporter:
+
+        def report(tally: Tally) -> None:
+            elapsed, fresh = time.monotonic() - reporter.start, tally.chunks - tally.found
+            share = tally.rounds / tally.rounds_in_all if tally.rounds_in_all else 1.0
+            rate = f"{fresh / elapsed:,.3g} chunks/s" if elapsed > 0.5 and fresh else ""
+            if rate and not reporter.console.is_terminal:
+                rate += f", about {elapsed * (tally.chunks_in_all - tally.chunks) / fresh:,.0f} s left"
+            reporter.tell(f"{title} {tally.chunks:,}/{tally.chunks_in_all:,} chunks", share, rate)
 
         yield report
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +19,7 @@ from headwater.report.limits import listing, rates, sentences
 from headwater.report.style import short
 
 if TYPE_CHECKING:
+    from headwater.experiments import Row
     from headwater.paper import Panel
     from headwater.policies import Policy
     from headwater.policies.inference import LatentLaw, Value
@@ -188,6 +190,21 @@ def print_simulation(run: Simulation) -> None:
     if run.quantisation_error:
         note = f"X was quantised: that moves no arm's mean by more than {run.quantisation_error:.1g}"
         console.print(Text(note, style="dim"))
+
+
+def print_sweep(rows: Sequence[Row]) -> None:
+    """A table per run, one row per policy."""
+    console = _console()
+    for _, group in groupby(rows, key=lambda row: row.run):
+        first, *rest = group
+        title = f"{first.problem or first.run}: {first.replications:,} runs of {first.horizon:,} rounds, seed {first.seed}"
+        table = Table(title=Text(title), title_justify="left", caption=f"{first.seconds:.2f} s", caption_justify="right")
+        for heading in ("policy", "mean regret", "± s.e.", "median", "95 %"):
+            table.add_column(heading, justify="left" if heading == "policy" else "right", no_wrap=heading == "policy")
+        for row in (first, *rest):
+            numbers = (row.regret_mean, row.regret_se, row.regret_p50, row.regret_p95)
+            table.add_row(Text(row.policy), *map(short, numbers))
+        console.print(table)
 
 
 def print_panels(panels: Sequence[Panel]) -> None:

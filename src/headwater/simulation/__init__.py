@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, TypedDict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,14 +21,30 @@ from headwater.policies.table import has_levels
 from headwater.problem import Problem
 from headwater.pseudo import model_of
 from headwater.simulation.atoms import atoms_of
-from headwater.simulation.engine import make_model, oracle_rewards, simulate_counts
+from headwater.simulation.chunks import Setting
+from headwater.simulation.engine import make_model
+from headwater.simulation.jobs import Job, Tally, run_jobs
 from headwater.simulation.results import Comparison, Outcome, Simulation, load_simulation
 
-__all__ = ["Comparison", "Outcome", "Simulation", "load_simulation", "log_checkpoints", "simulate"]
+if TYPE_CHECKING:
+    from distributed import Client
+
+__all__ = [
+    "Comparison",
+    "Job",
+    "Outcome",
+    "Simulation",
+    "Tally",
+    "load_simulation",
+    "log_checkpoints",
+    "make_job",
+    "run_jobs",
+    "simulate",
+]
 
 MAX_HORIZON = 2**40
 CHUNK = 256
-"""Replications between two reports of progress; also what an interrupted run keeps in whole multiples of."""
+"""Replications in a chunk; also what an interrupted run keeps in whole multiples of."""
 
 Progress = Callable[[int, int], None]
 
@@ -44,12 +61,21 @@ def simulate(
     reward_range: float | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
+    client: Client | None = None,
+    folder: str | Path | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    command: str = "",
 ) -> Simulation:
     """Simulate policies and return their regret and pulls at checkpoints (log-spaced unless given).
 
     Results depend on (problem, distribution, policy, seed, replication) alone: not on threads, chunks or order, and adding a
     policy or replications changes nothing already computed. ``progress`` is called with rounds done and rounds in all. On
     Ctrl-C, what was finished for every policy is returned, if there is any: ``replications`` then says how many.
+
+    With ``client``, the workers of a Dask cluster do the work; the results are the same. With ``folder`` (a path, or an address
+    such as ``s3://bucket/run``), every chunk is kept there as it is finished, and then the whole, as ``Simulation.save`` writes
+    it; ``resume`` does only what the folder lacks, ``overwrite`` begins again.
 
     Time O(horizon × replications × K) per policy; memory O(replications × checkpoints × K).
 
@@ -61,6 +87,51 @@ def simulate(
     True
     """
     start = time.perf_counter()
+    if threads is not None:
+        _check_number("threads", threads, 1, 1024)
+    job = make_job(
+        problem,
+        distribution,
+        policies=policies,
+        horizon=horizon,
+        replications=replications,
+        seed=seed,
+        checkpoints=checkpoints,
+        reward_range=reward_range,
+        portable=client is not None or folder is not None,
+    )
+    if folder is not None:
+        job.open(folder, resume=resume, overwrite=overwrite)
+        if job.saved is not None:
+            return job.saved
+    tell = None if progress is None else lambda tally: progress(tally.rounds, tally.rounds_in_all)
+    try:
+        run_jobs([job], client=client, threads=threads, progress=tell)
+    except KeyboardInterrupt:
+        if not job.kept:
+            raise
+        if progress is not None:
+            total = replications * horizon * len(job.specs)
+            progress(total, total)
+    result = job.result(time.perf_counter() - start)
+    if folder is not None:
+        job.save(result, folder, command=command)
+    return result
+
+
+def make_job(
+    problem: Problem,
+    distribution: Any = None,
+    *,
+    policies: Sequence[str | Spec],
+    horizon: int,
+    replications: int,
+    seed: int = 0,
+    checkpoints: ArrayLike | None = None,
+    reward_range: float | None = None,
+    portable: bool = False,
+) -> Job:
+    """A simulation, checked and cut into chunks; ``portable`` where chunks leave this process, to workers or to files."""
     law = problem.distribution if distribution is None else read_distribution(problem, distribution)
     if law is None:
         raise ProblemError("distribution: missing; a simulation needs to know how likely each value of X is")
@@ -70,8 +141,6 @@ def simulate(
     _check_number("horizon", horizon, 1, MAX_HORIZON)
     _check_number("replications", replications, 1, 10**9)
     _check_number("seed", seed, 0, 2**64 - 1)
-    if threads is not None:
-        _check_number("threads", threads, 1, 1024)
     check_positive("reward_range", reward_range)
     horizon, replications, seed = int(horizon), int(replications), int(seed)  # numpy's overflow, and are no JSON
     rounds = _check_rounds(checkpoints, horizon)
@@ -80,60 +149,17 @@ def simulate(
     scale = float(reward_range) if reward_range is not None else model_of(problem).reward_range
     atoms = atoms_of(problem, law)
     evidence = evidence_of(problem) if any(spec.learns for spec in specs) else None
-    model = make_model(atoms, scale=scale, evidence=evidence)
-    parts: list[list[Outcome]] = [[] for _ in specs]
-    oracle, total, done = [], horizon * replications * len(specs), 0
-    try:
-        for first in range(0, replications, CHUNK):
-            size = min(CHUNK, replications - first)
-            which = _Which(checkpoints=rounds, replications=size, first=first, seed=seed, threads=threads)
-            chunk = []
-            for spec in specs:
-                if progress is not None:
-                    progress(done, total)
-                counts = simulate_counts(model, spec, **which, progress=_tell(progress, done, total))
-                chunk.append(Outcome(*counts))
-                done += horizon * size
-            oracle.append(oracle_rewards(model, found.k_star, **which))
-            for part, outcome in zip(parts, chunk, strict=True):
-                part.append(outcome)
-    except KeyboardInterrupt:
-        if not oracle or not parts[-1]:
-            raise
-    kept = min(len(oracle), *(len(part) for part in parts))
-    if progress is not None:
-        progress(total, total)
-    return Simulation(
-        problem=problem if law is problem.distribution else problem.with_distribution(law),
+    known = problem if law is problem.distribution else problem.with_distribution(law)
+    return Job(
+        setting=Setting(known.to_toml() if portable else "", found.k_star, tuple(rounds.tolist()), seed, scale),
+        specs=specs,
+        replications=replications,
+        size=CHUNK,
+        problem=known,
         gaps=found.gap,
-        best=found.k_star,
-        rounds=rounds,
-        seed=seed,
-        reward_range=scale,
         quantisation_error=atoms.error,
-        oracle=np.concatenate(oracle[:kept]),
-        outcomes={
-            spec.title: Outcome(*(np.concatenate(arrays) for arrays in zip(*part[:kept], strict=True)))
-            for spec, part in zip(specs, parts, strict=True)
-        },
-        seconds=time.perf_counter() - start,
-        wanted=replications,
+        model=make_model(atoms, scale=scale, evidence=evidence),
     )
-
-
-class _Which(TypedDict):
-    """What both the policies and the oracle of a chunk are run with."""
-
-    checkpoints: Ints
-    replications: int
-    first: int
-    seed: int
-    threads: int | None
-
-
-def _tell(progress: Progress | None, done: int, total: int) -> Callable[[int], None] | None:
-    """Progress within a chunk, on top of what is done."""
-    return None if progress is None else lambda rounds: progress(done + rounds, total)
 
 
 def log_checkpoints(horizon: int, per_decade: int = 12) -> Ints:

@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from headwater.arrays import Floats, Ints
-from headwater.errors import ProblemError
-from headwater.files import load_problem
+from headwater.errors import ProblemError, ResultsError
+from headwater.files import parse_problem
 from headwater.problem import Problem
+from headwater.simulation.folders import folder_at
 
 FORMAT, VERSION = "headwater-simulation", 1
 
@@ -137,14 +138,28 @@ class Simulation:
             "excluded_share": dict(zip(arms, (outcome.excluded.mean(axis=0) / self.horizon).tolist(), strict=True)),
         }
 
-    def save(self, folder: Path, *, command: str = "", overwrite: bool = False) -> None:
+    def save(self, folder: str | Path, *, command: str = "", overwrite: bool = False) -> None:
         """Write ``trajectories.parquet``, ``problem.toml`` and ``manifest.json``; the manifest last, so that a folder with one
-        is whole. A folder that holds a simulation is left alone unless ``overwrite``."""
-        import pyarrow as pa
+        is whole. A folder that holds a simulation is left alone unless ``overwrite``. It may be an address, ``s3://…``."""
         import pyarrow.parquet as pq
 
         prepare_folder(folder, overwrite=overwrite)
-        (folder / "manifest.json").unlink(missing_ok=True)
+        place, table, text = folder_at(folder), self._table(), self.problem.to_toml()
+        manifest = json.dumps(self._manifest(command), indent=2, allow_nan=False)
+        try:
+            place.remove("manifest.json")
+            with place.writing("trajectories.parquet") as file:
+                pq.write_table(table, file, compression="zstd")
+            for name, content in (("problem.toml", text), ("manifest.json", manifest)):
+                with place.writing(name) as file:
+                    file.write(content.encode())
+        except OSError as error:
+            raise ResultsError(f"{folder}: the results cannot be written: {error.strerror or error}") from None
+
+    def _table(self) -> Any:
+        """A row per policy, replication and checkpoint."""
+        import pyarrow as pa
+
         tables = []
         for name, outcome in self.outcomes.items():
             n, c = outcome.reward.shape
@@ -160,10 +175,7 @@ class Simulation:
                 columns[f"pulls:{arm}"] = outcome.pulls[:, :, k].ravel()
                 columns[f"excluded:{arm}"] = np.repeat(outcome.excluded[:, k], c)
             tables.append(pa.table(columns))
-        pq.write_table(pa.concat_tables(tables), folder / "trajectories.parquet", compression="zstd")
-        (folder / "problem.toml").write_text(self.problem.to_toml(), encoding="utf-8")
-        manifest = json.dumps(self._manifest(command), indent=2, allow_nan=False)
-        (folder / "manifest.json").write_text(manifest, encoding="utf-8")
+        return pa.concat_tables(tables)
 
     def _manifest(self, command: str) -> dict[str, Any]:
         from importlib.metadata import version
@@ -189,36 +201,41 @@ class Simulation:
         }
 
 
-def prepare_folder(folder: Path, *, overwrite: bool) -> None:
+def prepare_folder(folder: str | Path, *, overwrite: bool) -> None:
     """Make the folder for a simulation; refuse one that holds a simulation already."""
-    if (folder / "manifest.json").exists() and not overwrite:
-        raise ProblemError(f"{folder}: holds a simulation already; choose another folder, or overwrite it (--force)")
+    place = folder_at(folder)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        if place.exists("manifest.json") and not overwrite:
+            raise ProblemError(f"{folder}: holds a simulation already; choose another folder, or overwrite it (--force)")
+        place.make()
     except OSError as error:
         raise ProblemError(f"{folder}: cannot hold a simulation: {error.strerror or error}") from None
 
 
-def load_simulation(folder: Path) -> Simulation:
+def load_simulation(folder: str | Path) -> Simulation:
     """Read what ``Simulation.save`` wrote."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    path = folder / "manifest.json"
+    place, path = folder_at(folder), f"{folder}/manifest.json"
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
+        manifest = json.loads(place.read("manifest.json"))
     except OSError as error:
         raise ProblemError(
-            f"{path}: cannot be read: {error.strerror}; expected a folder that headwater simulate wrote"
+            f"{path}: cannot be read: {error.strerror or error}; expected a folder that headwater simulate wrote"
         ) from None
     except ValueError as error:
         raise ProblemError(f"{path}: is not JSON: {error}") from None
     if not isinstance(manifest, dict) or (manifest.get("format"), manifest.get("version")) != (FORMAT, VERSION):
         raise ProblemError(f"{path}: expected a {FORMAT} manifest of version {VERSION}")
-    problem = load_problem(folder / "problem.toml")
     try:
-        data = pq.read_table(folder / "trajectories.parquet")
+        problem = parse_problem(place.read("problem.toml").decode())
     except (OSError, ValueError) as error:
-        raise ProblemError(f"{folder / 'trajectories.parquet'}: cannot be read: {error}") from None
+        raise ProblemError(f"{folder}/problem.toml: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    try:
+        data = pq.read_table(pa.BufferReader(place.read("trajectories.parquet")))
+    except (OSError, ValueError) as error:
+        raise ProblemError(f"{folder}/trajectories.parquet: cannot be read: {error}") from None
     try:
         return _assemble(manifest, problem, data)
     except (KeyError, TypeError, ValueError) as error:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from headwater.cli import runs
+from headwater.cli.common import INTERRUPTED, File, Json, check_plot, check_target, print_json, stopped
 from headwater.errors import HeadwaterError, ProblemError
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from headwater.policies import Policy
     from headwater.problem import Problem
     from headwater.regret_bounds import Bounds
-    from headwater.simulation import Simulation
 
 app = typer.Typer(
     add_completion=False,
@@ -30,11 +30,6 @@ app = typer.Typer(
     epilog="A first step:  headwater new discrete > problem.toml  and then  headwater analyze problem.toml",
 )
 
-INTERRUPTED = 130
-"""The exit status after Ctrl-C, as shells have it."""
-
-File = Annotated[Path, typer.Argument(help="A problem file (.toml or .json).", show_default=False)]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object to standard output, and nothing else there.")]
 State = Annotated[Path, typer.Option(help="A stored policy: policy.state() of Python, as a JSON file.", show_default=False)]
 
 
@@ -79,7 +74,7 @@ def analyze(
     from headwater.progress import working
     from headwater.report.limits import limits as possible
 
-    _check_plot(plot)
+    check_plot(plot)
     problem = load_problem(file)
     with working("analysing …"):
         result = run(problem, full=full)
@@ -87,7 +82,7 @@ def analyze(
     if plot is not None:
         _plot(problem, result, plot, limits)
     if as_json:
-        _print_json(result.to_dict() | ({} if limits is None else {"bounds": limits.to_dict()}))
+        print_json(result.to_dict() | ({} if limits is None else {"bounds": limits.to_dict()}))
     else:
         from headwater.tables import print_analysis
 
@@ -115,7 +110,7 @@ def pseudo(
     upper, lower = pseudo_bounds(problem, k, reward, tolerance)
     values = dict(zip(problem.names, upper[:, 0].tolist(), strict=True))
     if as_json:
-        _print_json(values)
+        print_json(values)
     else:
         from headwater.tables import print_pseudo
 
@@ -137,7 +132,7 @@ def latent(
     law = policy.latent(confidence)
     if as_json:
         about = {"policy": policy.spec.title, "rounds": policy.rounds}
-        _print_json({**about, **law.to_dict(), "doubted": policy.doubted})
+        print_json({**about, **law.to_dict(), "doubted": policy.doubted})
     else:
         from headwater.tables import print_latent
 
@@ -149,7 +144,7 @@ def explain(file: File, state: State, as_json: Json = False) -> None:
     """What a stored policy would pull next, and why: every arm's mean, index and standing, in words."""
     policy = _stored_policy(file, state)
     if as_json:
-        _print_json(policy.explain().to_dict())
+        print_json(policy.explain().to_dict())
     else:
         from headwater.tables import print_explanation
 
@@ -169,94 +164,23 @@ def schema() -> None:
     """Print the JSON Schema of a problem file."""
     from headwater.files import schema as build
 
-    _print_json(build())
+    print_json(build())
 
 
-@app.command(
-    epilog="Examples:  headwater simulate problem.toml --policy ucb1 --policy c-ucb --horizon 5000 --replications 500   |   "
-    "headwater simulate problem.toml --policy c-ts:posterior=beta --output results/run --plot regret.png"
-)
-def simulate(
-    file: File,
-    policy: Annotated[
-        list[str],
-        typer.Option(
-            help="A policy: ucb1, c-ucb, kl-ucb, c-kl-ucb, ts, c-ts, or one that learns the law of X: joint-ucb, latent-ts, "
-            "graves-lai; or auto, the one we would choose. Options after a colon. Repeat for several."
-        ),
-    ] = ["ucb1", "c-ucb"],  # noqa: B006 - typer reads the default, nobody changes it
-    horizon: Annotated[int, typer.Option(help="Rounds per run.")] = 5000,
-    replications: Annotated[int, typer.Option(help="Independent runs.")] = 500,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same results, on any machine.")] = 0,
-    checkpoint: Annotated[
-        list[int] | None, typer.Option(help="A round to report; repeat for several. Default: log-spaced.", show_default=False)
-    ] = None,
-    reward_range: Annotated[
-        float | None, typer.Option(help="B, which scales exploration. Default: the widest arm's range.", show_default=False)
-    ] = None,
-    threads: Annotated[int | None, typer.Option(help="Default: one per core.", show_default=False)] = None,
-    output: Annotated[
-        Path | None, typer.Option(help="Save trajectories (Parquet) and a manifest in this folder.", show_default=False)
-    ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw regret and pulls to this .png, .svg or .html file.", show_default=False)
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite a simulation that --output already holds.")] = False,
-    as_json: Json = False,
-) -> None:
-    """Simulate policies on the problem's distribution, all on the same draws of X."""
-    from headwater.files import load_problem
-    from headwater.policies.auto import AUTO
-    from headwater.policies.rules import parse_spec
-    from headwater.progress import progress_bar
-    from headwater.simulation import simulate as run
-    from headwater.simulation.results import prepare_folder
-
-    _check_plot(plot)
-    problem = load_problem(file)
-    if output is not None:
-        prepare_folder(output, overwrite=force)
-    specs = [text if text == AUTO else parse_spec(text) for text in policy]
-    with progress_bar("simulating") as progress:
-        result = run(
-            problem,
-            policies=specs,
-            horizon=horizon,
-            replications=replications,
-            seed=seed,
-            checkpoints=checkpoint,
-            reward_range=reward_range,
-            threads=threads,
-            progress=progress,
-        )
-    cut_short = result.replications < result.wanted
-    if cut_short:
-        typer.echo(f"Stopped: kept {result.replications} of {result.wanted} replications of every policy.", err=True)
-    if output is not None:
-        result.save(output, command=" ".join(["headwater", *sys.argv[1:]]), overwrite=force)
-        typer.echo(f"The trajectories are in {output}", err=True)
-    if plot is not None:
-        _plot_regret(result, plot)
-    if as_json:
-        _print_json(result.to_dict())
-    else:
-        from headwater.tables import print_simulation
-
-        print_simulation(result)
-    if cut_short:
-        sys.exit(INTERRUPTED)
+app.command(epilog=runs.SIMULATE_EXAMPLES)(runs.simulate)
+app.command(epilog=runs.SWEEP_EXAMPLES)(runs.sweep)
 
 
 @app.command(epilog="Example:  headwater report results/run1 results/run2 --output page.html")
 def report(
-    results: Annotated[list[Path], typer.Argument(help="Folders that headwater simulate --output wrote.", show_default=False)],
+    results: Annotated[list[str], typer.Argument(help="Folders that headwater simulate --output wrote.", show_default=False)],
     output: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
 ) -> None:
     """Make one self-contained HTML page from saved simulations."""
     from headwater.report.page import write_report
     from headwater.simulation import load_simulation
 
-    _check_target("--output", output)
+    check_target("--output", output)
     write_report([load_simulation(folder) for folder in results], output)
     typer.echo(f"The page is {output}: open it in a browser.", err=True)
 
@@ -281,7 +205,7 @@ def reproduce(
         panels = run(scale=scale, progress=progress)
     page = write_page(panels, output)
     if as_json:
-        _print_json({panel.case.id: panel.to_dict() for panel in panels})
+        print_json({panel.case.id: panel.to_dict() for panel in panels})
     else:
         from headwater.tables import print_panels
 
@@ -299,7 +223,7 @@ def bench(
 
     result = run(quick=quick, say=lambda line: typer.echo(line, err=as_json))
     if as_json:
-        _print_json(result)
+        print_json(result)
 
 
 def _stored_policy(file: Path, state: Path) -> Policy:
@@ -313,38 +237,6 @@ def _stored_policy(file: Path, state: Path) -> Policy:
     except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, or nested without end
         raise ProblemError(f"--state: {state} is not JSON: {error}") from None
     return from_state(stored, problem)
-
-
-def _check_plot(plot: Path | None) -> None:
-    if plot is not None and plot.suffix not in (".png", ".svg", ".html"):
-        raise ProblemError(f"--plot: got {plot.name}; expected a name that ends in .png, .svg or .html")
-    if plot is not None:
-        _check_target("--plot", plot)
-
-
-def _check_target(option: str, path: Path) -> None:
-    """Refuse, before any work is done, a file that could not be written after it."""
-    if path.is_dir():
-        raise ProblemError(f"{option}: {path} is a folder; expected the name of a file")
-    if not path.absolute().parent.is_dir():
-        raise ProblemError(f"{option}: the folder {path.parent} does not exist; make it first")
-    if not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
-        raise ProblemError(f"{option}: {path} cannot be written")
-
-
-def _plot_regret(simulation: Simulation, path: Path) -> None:
-    from headwater.report.limits import limits
-    from headwater.report.regret_data import regret_figure
-
-    if path.suffix == ".html":
-        from headwater.report.page import write_report
-
-        write_report([simulation], path)
-    else:
-        from headwater.report.draw import draw_regret, save
-
-        save(draw_regret(regret_figure(simulation, limits=limits(simulation.problem))), path)
-    typer.echo(f"The picture is in {path}", err=True)
 
 
 def _plot(problem: Problem, analysis: Analysis, path: Path, limits: Bounds | None) -> None:
@@ -361,10 +253,6 @@ def _plot(problem: Problem, analysis: Analysis, path: Path, limits: Bounds | Non
         save(draw_analysis(data), path)
 
 
-def _print_json(value: Any) -> None:
-    typer.echo(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
-
-
 def main() -> None:
     """Run the command line: bad input ends with status 2 and a sentence, never with a traceback."""
     try:
@@ -374,7 +262,7 @@ def main() -> None:
     except OSError as error:
         _fail(f"{error.filename}: {error.strerror or error}" if error.filename else str(error.strerror or error))
     except (KeyboardInterrupt, typer.Abort):
-        _stopped()
+        stopped()
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise
@@ -383,12 +271,7 @@ def main() -> None:
             sys.exit(2)
         _fail(f"{error.format_message()} (see --help)")  # what typer says of wrong options
     if status == INTERRUPTED:  # typer's own answer to Ctrl-C
-        _stopped()
-
-
-def _stopped() -> NoReturn:
-    typer.echo("Stopped; nothing was kept.", err=True)
-    sys.exit(INTERRUPTED)
+        stopped()
 
 
 def _fail(*lines: str) -> NoReturn:

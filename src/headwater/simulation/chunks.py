@@ -1,0 +1,110 @@
+"""The unit of work: some replications of one policy on one problem, a pure function of its content.
+
+Every run, in this process or on a cluster, is cut into chunks and put together from them, so that where a chunk was done
+can make no difference.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+
+from headwater.files import parse_problem
+from headwater.policies.evidence import evidence_of
+from headwater.policies.rules import Spec
+from headwater.simulation.atoms import atoms_of
+from headwater.simulation.engine import Model, make_model, oracle_rewards, simulate_counts
+from headwater.simulation.results import Outcome
+
+__all__ = ["Chunk", "Setting", "run_chunk"]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the chunks of a run share.
+
+    ``problem`` is the text of a problem file with the distribution; empty in a run that stays in this process and keeps no
+    chunks, because writing down a large problem takes longer than many a run.
+    """
+
+    problem: str
+    best: int
+    checkpoints: tuple[int, ...]
+    seed: int
+    reward_range: float
+    engine: str = "auto"
+
+    @cached_property
+    def digest(self) -> str:
+        """A name for the content; another version of headwater may compute something else, so it counts, too."""
+        from importlib.metadata import version
+
+        content = [self.problem, self.best, self.checkpoints, self.seed, self.reward_range, self.engine, version("headwater")]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Replications ``first`` to ``first + size - 1`` of a policy; without a ``spec``, of always pulling the best arm."""
+
+    setting: Setting
+    spec: Spec | None
+    first: int
+    size: int
+
+    @cached_property
+    def key(self) -> str:
+        """The same for the same content, on every machine."""
+        spec = None if self.spec is None else self.spec.to_dict()
+        content = json.dumps([self.setting.digest, spec, self.first, self.size], sort_keys=True, default=float)
+        return hashlib.sha256(content.encode()).hexdigest()[:40]
+
+    @property
+    def rounds(self) -> int:
+        """The rounds to simulate, as progress counts them: following the best arm is not counted."""
+        return 0 if self.spec is None else self.setting.checkpoints[-1] * self.size
+
+    def __str__(self) -> str:
+        title = "the best arm" if self.spec is None else self.spec.title
+        return f"replications {self.first} to {self.first + self.size - 1} of {title}"
+
+
+def run_chunk(
+    chunk: Chunk, model: Model | None = None, *, threads: int | None = 1, progress: Callable[[int], None] | None = None
+) -> Outcome:
+    """What the replications of a chunk did. ``model`` is what the setting's problem is laid out to, where that is at hand.
+
+    Without a policy, the outcome has rewards but no arms.
+    """
+    setting, spec = chunk.setting, chunk.spec
+    if model is None:
+        model = _model(setting.problem, setting.reward_range, spec is not None and spec.learns)
+    rounds = np.array(setting.checkpoints, dtype=np.int64)
+    which: dict[str, Any] = {
+        "checkpoints": rounds,
+        "replications": chunk.size,
+        "first": chunk.first,
+        "seed": setting.seed,
+        "threads": threads,
+    }
+    if spec is None:
+        reward = oracle_rewards(model, setting.best, **which)
+        return Outcome(np.empty((*reward.shape, 0), dtype=np.int64), reward, np.empty((chunk.size, 0), dtype=np.int64))
+    if setting.engine != "auto":
+        which["engine"] = setting.engine
+    return Outcome(*simulate_counts(model, spec, **which, progress=progress))
+
+
+@lru_cache(maxsize=4)
+def _model(problem: str, reward_range: float, learns: bool) -> Model:
+    """What a worker keeps between the chunks of the same problem."""
+    built = parse_problem(problem)
+    assert built.distribution is not None
+    evidence = evidence_of(built) if learns else None
+    return make_model(atoms_of(built, built.distribution), scale=reward_range, evidence=evidence)

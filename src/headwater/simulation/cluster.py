@@ -1,0 +1,166 @@
+"""Chunks on a Dask cluster, one that runs already or one of processes on this machine.
+
+Workers compute, the client writes: that is right whatever the workers can reach, leaves one writer to every folder, and costs
+little, because a chunk's result is small beside the time it takes. A worker that dies loses what it was doing, and another does
+it; a lost scheduler ends the run, and what was finished is in the folder.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
+from importlib.metadata import version
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from headwater.complaints import shown
+from headwater.errors import ClusterError
+from headwater.policies.rules import Spec
+from headwater.simulation.chunks import Chunk, Setting, run_chunk
+from headwater.simulation.results import Outcome
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+__all__ = ["cluster_at", "local_cluster", "run_on_cluster"]
+
+ADDRESS = re.compile(r"((tcp|tls|ws|wss)://)?(\[[0-9a-fA-F:]+\]|[^/:\s]+):[0-9]{1,5}(/\S*)?")
+PATIENCE = 8
+"""Seconds to wait for a scheduler to answer."""
+ATTEMPTS = 4
+"""How often a chunk is handed out again after the scheduler gave it up, each time because several workers had died on it."""
+GOES_ON = "finished chunks are kept in the output folder, if there is one, and --resume goes on from there"
+
+
+def run_on_cluster(client: Client, chunks: Sequence[Chunk]) -> Iterator[tuple[Chunk, Outcome]]:
+    """Have the workers do chunks; yields each when it is finished, in any order.
+
+    A few per thread are handed out at a time, so that neither the scheduler nor the workers hold more than that.
+    """
+    from distributed import as_completed
+
+    if client.asynchronous:
+        raise ClusterError("client: got an asynchronous one; expected a Client(…) that waits for its answers")
+    waiting, running = iter(chunks), {}
+    attempts: dict[Chunk, int] = {}
+    shared: dict[Setting, Future] = {}
+
+    def hand_out(chunk: Chunk) -> Future:
+        setting = chunk.setting
+        if setting not in shared:
+            shared.clear()  # those handed out hold on to theirs
+            # As a task, not as data: Dask makes it again on another worker when one dies.
+            shared[setting] = client.submit(_hold, setting, key=f"headwater-setting-{setting.digest}")
+        attempt = attempts[chunk] = attempts.get(chunk, 0) + 1
+        rest = (shared[setting], chunk.spec, chunk.first, chunk.size, version("headwater"))
+        future = client.submit(_work, *rest, key=f"headwater-{chunk.key}-{attempt}")
+        running[future] = chunk
+        return future
+
+    try:
+        threads = sum(client.nthreads().values())
+        first = [hand_out(chunk) for chunk in islice(waiting, max(2 * threads, 8))]
+        completed = as_completed(first, loop=client.loop)
+        for future in completed:
+            chunk = running.pop(future)
+            outcome = _outcome(client, future, chunk, attempts[chunk])
+            following = chunk if outcome is None else next(waiting, None)
+            if following is not None:
+                completed.add(hand_out(following))
+            if outcome is not None:
+                yield chunk, outcome
+    except (OSError, CancelledError, TimeoutError) as error:
+        raise ClusterError(f"the Dask scheduler was lost: {str(error) or type(error).__name__}; {GOES_ON}") from None
+    finally:
+        if running and client.status == "running":
+            client.cancel(list(running), force=True)
+
+
+def _outcome(client: Client, future: Future, chunk: Chunk, attempt: int) -> Outcome | None:
+    """A chunk's result; None where its workers died and it is to be handed out again."""
+    from distributed import KilledWorker
+
+    if future.cancelled():
+        raise ClusterError(f"the Dask scheduler was lost, or the work was cancelled there; {GOES_ON}")
+    try:
+        result: Outcome = future.result(timeout=60)
+    except KilledWorker as error:
+        if attempt < ATTEMPTS:
+            return None
+        died = attempt * (error.allowed_failures + 1)
+        raise ClusterError(f"{chunk}: {died} workers died while doing them, perhaps for want of memory; {GOES_ON}") from None
+    except ImportError as error:
+        raise ClusterError(f"a worker cannot run headwater: {error}; install headwater {version('headwater')} there") from None
+    return result
+
+
+def _hold(setting: Setting) -> Setting:
+    return setting
+
+
+def _work(setting: Setting, spec: Spec | None, first: int, size: int, wanted: str) -> Outcome:
+    """What a worker does: one chunk, on the Dask thread that it was given."""
+    if version("headwater") != wanted:
+        raise ClusterError(f"a worker has headwater {version('headwater')}; expected {wanted}, like the client")
+    return run_chunk(Chunk(setting, spec, first, size), threads=1)
+
+
+@contextmanager
+def cluster_at(address: str) -> Iterator[Client]:
+    """A client of the scheduler at an address such as ``tcp://scheduler:8786``."""
+    distributed = _distributed()
+    if not ADDRESS.fullmatch(address):
+        raise ClusterError(f"--cluster: got {shown(address)}; expected an address such as tcp://scheduler:8786")
+    try:
+        client = distributed.Client(address, timeout=PATIENCE, set_as_default=False)
+    except (OSError, ValueError) as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise ClusterError(
+            f"--cluster: got {address}; expected the address of a Dask scheduler that answers within {PATIENCE} s: {reason}"
+        ) from None
+    try:
+        yield client
+    finally:
+        client.close(timeout=2)
+
+
+@contextmanager
+def local_cluster(workers: int) -> Iterator[Client]:
+    """A client of a cluster of worker processes on this machine, which ends with the context."""
+    distributed = _distributed()
+    import dask
+
+    with dask.config.set({"distributed.scheduler.allowed-failures": 20}):
+        cluster = distributed.LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            dashboard_address=None,
+            memory_limit=0,
+            silence_logs=50,
+        )
+    try:
+        client = distributed.Client(cluster, set_as_default=False)
+        try:
+            yield client
+        finally:
+            client.close(timeout=2)
+    finally:
+        cluster.close(timeout=5)
+
+
+def _distributed() -> Any:
+    """Dask's module, whose log would otherwise say at length, on standard error, what we say in a sentence."""
+    try:
+        import distributed
+    except ImportError:
+        raise ClusterError(
+            'Dask is not installed; for --cluster, --workers and client: pip install "headwater[dask]"'
+        ) from None
+    import logging
+
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    return distributed
