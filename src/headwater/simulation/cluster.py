@@ -7,7 +7,10 @@ it; a lost scheduler ends the run, and what was finished is in the folder.
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import re
+import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
@@ -31,6 +34,8 @@ PATIENCE = 8
 """Seconds to wait for a scheduler to answer."""
 ATTEMPTS = 4
 """How often a chunk is handed out again after the scheduler gave it up, each time because several workers had died on it."""
+FAILURES = 20
+"""How many workers of a local cluster may die on a chunk before its scheduler gives it up."""
 GOES_ON = "finished chunks are kept in the output folder, if there is one, and --resume goes on from there"
 
 
@@ -113,10 +118,18 @@ def cluster_at(address: str) -> Iterator[Client]:
     distributed = _distributed()
     if not ADDRESS.fullmatch(address):
         raise ClusterError(f"--cluster: got {shown(address)}; expected an address such as tcp://scheduler:8786")
+
+    async def knock() -> None:
+        await (await distributed.comm.connect(address, timeout=PATIENCE)).close()
+
     try:
+        # A Client that could not connect does not go quietly; and what is no scheduler may answer with anything at all.
+        asyncio.run(knock())
         client = distributed.Client(address, timeout=PATIENCE, set_as_default=False)
-    except (OSError, ValueError) as error:
-        reason = (str(error) or type(error).__name__).splitlines()[0]
+    except (OSError, ValueError, MemoryError) as error:
+        reason = (
+            "something else does" if isinstance(error, MemoryError) else (str(error) or type(error).__name__).splitlines()[0]
+        )
         raise ClusterError(
             f"--cluster: got {address}; expected the address of a Dask scheduler that answers within {PATIENCE} s: {reason}"
         ) from None
@@ -132,15 +145,16 @@ def local_cluster(workers: int) -> Iterator[Client]:
     distributed = _distributed()
     import dask
 
-    with dask.config.set({"distributed.scheduler.allowed-failures": 20}):
+    with dask.config.set({"distributed.scheduler.allowed-failures": FAILURES}):
         cluster = distributed.LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
             processes=True,
             host="127.0.0.1",
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",
             memory_limit=0,
-            silence_logs=50,
+            silence_logs=logging.CRITICAL,
+            preload=[__name__],
         )
     try:
         client = distributed.Client(cluster, set_as_default=False)
@@ -152,6 +166,11 @@ def local_cluster(workers: int) -> Iterator[Client]:
         cluster.close(timeout=5)
 
 
+def dask_setup(_: object) -> None:
+    """Dask calls this in every worker of a local cluster. Ctrl-C reaches them all, and is for the client to answer."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 def _distributed() -> Any:
     """Dask's module, whose log would otherwise say at length, on standard error, what we say in a sentence."""
     try:
@@ -160,7 +179,7 @@ def _distributed() -> Any:
         raise ClusterError(
             'Dask is not installed; for --cluster, --workers and client: pip install "headwater[dask]"'
         ) from None
-    import logging
-
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    for name in ("distributed", *logging.root.manager.loggerDict):
+        if name.split(".")[0] == "distributed":
+            logging.getLogger(name).setLevel(logging.CRITICAL)
     return distributed
