@@ -12,7 +12,7 @@ import pytest
 
 import headwater
 
-HEAVY = ["scipy", "matplotlib", "numba", "plotly", "pandas", "pyarrow"]
+HEAVY = ["scipy", "matplotlib", "numba", "plotly", "pandas", "pyarrow", "dask", "distributed", "fsspec"]
 
 
 def test_the_names_are_there_sorted_and_once() -> None:

@@ -13,7 +13,7 @@ from headwater import cli, paper
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-EXAMPLES = sorted((ROOT / "examples").rglob("*.toml"))
+EXAMPLES = sorted(path for path in (ROOT / "examples").rglob("*.toml") if path.parent.name != "sweeps")
 
 
 def blocks(language: str) -> list[pytest.param]:  # type: ignore[valid-type]
