@@ -1,0 +1,198 @@
+"""The GPU engine: what :func:`headwater.simulation.engine.simulate_counts` does, one replication per thread.
+
+The draws are those of the CPU bit for bit. With ``precision="float64"`` UCB1 and C-UCB agree with the CPU engine action for
+action: sums are whole numbers, logarithms come from the host, and the sums, products, quotients and roots of IEEE arithmetic
+are the same everywhere once no product is fused with a sum. KL-UCB and Thompson sampling take logarithms of their own on the
+GPU, whose last bit may differ, so there only the law of the results is the same. ``precision="float32"`` computes means and
+indices of UCB1 and C-UCB in single precision: the same within noise, and faster; the other rules ignore it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+import numpy as np
+
+from headwater import streams
+from headwater.arrays import Floats, Ints
+from headwater.complaints import shown
+from headwater.errors import ProblemError
+from headwater.policies import indices, kernel
+from headwater.policies.compile import compiled
+from headwater.policies.rules import Spec
+from headwater.simulation import engine
+from headwater.simulation.draws import guide_shift
+from headwater.simulation.engine import Counts, Model
+
+__all__ = ["Precision", "cuda_reason", "missing_gpu", "simulate_counts_cuda"]
+
+Precision = Literal["float64", "float32"]
+
+LAUNCH_WORK = 2**33  # rounds x arms of all replications in one launch: well under a second, so that Ctrl-C works
+LAUNCH_ROUNDS = 8192
+BATCH = 2**20  # replications at a time: enough for every thread of the largest GPU, several times
+ROOTS = 2**22  # horizon up to which 1 / sqrt(n) is one table; beyond, each thread computes it
+
+_RULES = (kernel.UCB1, kernel.KL_UCB, kernel.NORMAL)
+
+
+def cuda_reason(model: Model, spec: Spec) -> str | None:
+    """Why a policy on a problem is not for the GPU, in one sentence; None if it is."""
+    if spec.learns:
+        return f"policy: got {spec.title}; expected an index policy, because on the GPU none learns the law of X"
+    if kernel.RULES[spec.rule.code] not in _RULES:
+        return f"policy: got {spec.title}; expected ucb1, kl-ucb (bernoulli) or ts (normal), with or without the filter"
+    if spec.reference == "well-pulled":
+        return f'reference: got "{spec.reference}"; expected "most-pulled" on the GPU'
+    if spec.audit:
+        return f"audit: got {spec.audit:g}; expected 0 on the GPU"
+    if model.cuts.size or model.channelled is not None:
+        return "arms: got random rewards; expected rewards that X determines on the GPU"
+    return None
+
+
+def missing_gpu() -> str | None:
+    """Why there is no GPU to run on, in one sentence; None if there is one, or numba's simulator of one."""
+    wanted = "engine: cuda needs an NVIDIA GPU and the cuda extra: "
+    if importlib.util.find_spec("numba_cuda") is None and importlib.util.find_spec("numba.cuda") is None:
+        return wanted + "numba-cuda is not installed; pip install 'headwater[cuda]'"
+    try:
+        from headwater.simulation.cuda_kernel import SIMULATED, cuda
+    except Exception as problem:  # noqa: BLE001 - whatever a broken driver or toolkit raises on import
+        return wanted + f"numba.cuda cannot be imported ({_line(problem)})"
+    if SIMULATED:
+        return None
+    try:
+        found = cuda.is_available() and len(cuda.gpus) > 0
+    except Exception as problem:  # noqa: BLE001
+        return wanted + f"the driver does not answer ({_line(problem)})"
+    return None if found else wanted + "numba.cuda finds no GPU, or no CUDA toolkit to compile for it"
+
+
+def _line(problem: BaseException) -> str:
+    lines = str(problem).strip().splitlines()
+    return lines[0] if lines else type(problem).__name__
+
+
+def simulate_counts_cuda(
+    model: Model,
+    spec: Spec,
+    *,
+    checkpoints: Ints,
+    replications: int,
+    seed: int,
+    first: int = 0,
+    precision: Precision = "float64",
+    progress: Callable[[int], None] | None = None,
+) -> Counts:
+    """As ``engine.simulate_counts``, on the GPU. ``progress`` is told the rounds done after every launch.
+
+    Time O(replications x horizon x K); memory on the GPU O(K) numbers a replication, or O(K^2) under a filter, as many
+    replications at a time as fit.
+    """
+    if (reason := cuda_reason(model, spec) or missing_gpu()) is not None:
+        raise ProblemError(reason)
+    if precision not in ("float64", "float32"):
+        raise ProblemError(f'precision: got {shown(precision)}; expected "float64" or "float32"')
+    single = precision == "float32" and spec.rule.code == "ucb1"
+    run = _Run(model, spec, checkpoints, seed, np.float32 if single else np.float64)
+    arms = len(model.level)
+    pulls = np.zeros((replications, checkpoints.size, arms), dtype=np.int64)
+    reward = np.zeros((replications, checkpoints.size), dtype=np.int64)
+    excluded = np.zeros((replications, arms), dtype=np.int64)
+    done = 0
+    for start in range(0, replications, batch := run.batch(replications)):
+        stop = min(start + batch, replications)
+        for rounds, c, state in run.play(first + start, stop - start):
+            if c is not None:
+                pulls[start:stop, c] = state[:arms].T
+                reward[start:stop, c] = state[arms : 2 * arms].sum(axis=0, dtype=np.int64)
+            if c == checkpoints.size - 1:
+                excluded[start:stop] = state[2 * arms : 3 * arms].T
+            done += rounds * (stop - start)
+            if progress is not None:
+                progress(done)
+    return Counts(pulls, np.asarray(reward * model.unit, dtype=float), excluded)
+
+
+class _Run:
+    """A policy on a problem, laid out on the GPU."""
+
+    def __init__(self, model: Model, spec: Spec, checkpoints: Ints, seed: int, real: Any) -> None:
+        from headwater.simulation import cuda_kernel
+
+        self.cuda, self.threads = cuda_kernel.cuda, cuda_kernel.THREADS
+        self.rounds = [int(c) for c in checkpoints]
+        self.key = streams.seed_words(seed)
+        self.rule, self.filtered = kernel.RULES[spec.rule.code], spec.reference != "none"
+        self.scale = model.scale
+        self.real, self.arms, atoms = real, *model.level.shape
+        cells = _cells(model)
+        self.whole = np.int64 if cells.size >= 2**31 else engine._integers(model, self.rounds[-1])
+        self.rows = cuda_kernel.row_count(self.arms, self.filtered)
+        self.kernel = cuda_kernel.kernel_for(self.arms, atoms, self.rule, self.filtered, real, self.whole, self.rounds[-1] > ROOTS)
+        guided = model.guide if model.guide.size else np.zeros(1, dtype=np.int64)
+        thresholds = model.thresholds if model.thresholds.size else np.zeros(1, dtype=np.int64)
+        self.draws = (*map(self.cuda.to_device, (thresholds, guided)), guide_shift(model.guide))
+        roots = _roots(min(self.rounds[-1], ROOTS)).astype(real)
+        self.tables = self.cuda.to_device(cells.astype(self.whole)), self.cuda.to_device(roots)
+        self.params = tuple(real(x) for x in (model.unit, spec.sd(model.scale), model.low, model.span))
+
+    def batch(self, replications: int) -> int:
+        """How many replications run at a time: their states take at most half of the free memory."""
+        try:
+            free = int(self.cuda.current_context().get_memory_info()[0])
+        except (AttributeError, NotImplementedError, OverflowError):  # the simulator
+            free = 2**30
+        return max(1, min(replications, BATCH, free // 2 // (self.rows * np.dtype(self.whole).itemsize)))
+
+    def play(self, first: int, size: int) -> Iterator[tuple[int, int | None, Ints]]:
+        """Launch after launch: the rounds played, the checkpoint that was reached, and the counts there, (3 K, size)."""
+        state = self.cuda.to_device(np.zeros((self.rows, size), dtype=self.whole))
+        threads = min(self.threads, size)
+        blocks = -(-size // threads)
+        longest = max(64, min(LAUNCH_ROUNDS, LAUNCH_WORK // (size * self.arms)))
+        cells, roots = self.tables
+        t = 0
+        for c, checkpoint in enumerate(self.rounds):
+            while t < checkpoint:
+                length = min(longest, checkpoint - t)
+                factor = self.cuda.to_device(_factors(t, length, self.scale, self.rule == kernel.UCB1).astype(self.real))
+                where = (first, size, *self.key, t, np.int32(length))
+                self.kernel[blocks, threads](*where, *self.draws, cells, factor, roots, *self.params, state)
+                self.cuda.synchronize()
+                t += length
+                reached = t == checkpoint
+                yield length, c if reached else None, state[: 3 * self.arms].copy_to_host() if reached else np.empty(0)
+
+
+def _cells(model: Model) -> Ints:
+    """What arm k pays at atom j, then its excess over every target: K + 1 numbers from (k J + j)(K + 1) on."""
+    arms = len(model.level)
+    by_atom = model.table[np.arange(arms)[:, None], model.level]
+    return np.ascontiguousarray(np.roll(by_atom, 1, axis=2)).ravel()
+
+
+_root = compiled(indices.reciprocal_root)
+_width = compiled(indices.ucb1_width)
+
+
+@compiled
+def _roots(horizon: int) -> Floats:
+    out = np.empty(horizon + 1)
+    for n in range(horizon + 1):
+        out[n] = _root(float(n))
+    return out
+
+
+@compiled
+def _factors(start: int, length: int, scale: float, widths: bool) -> Floats:
+    """For rounds start + 1, ..., start + length: UCB1's width, or the logarithm; by the CPU's own functions."""
+    out = np.empty(length)
+    for i in range(length):
+        log_t = math.log(start + i + 1.0)
+        out[i] = _width(log_t, scale) if widths else log_t
+    return out

@@ -1,0 +1,286 @@
+"""The kernel of the GPU engine: one replication per thread, the scalar functions those of the CPU.
+
+A kernel is built per number of arms and of atoms. For few arms it is written out (see ``unroll``), so that a replication's
+whole state lives in registers. For more arms its arrays are local memory, which the hardware caches and interleaves over
+threads, and the K x K sums stay in global memory, one column per replication.
+
+Between launches a replication is a column of ``state`` (rows, R), whole numbers: pulls, total and rounds excluded of every
+arm, then, under a filter, the sums row by row. Means, roots and the most-pulled arm follow from them.
+
+What a GPU rounds differently, or slowly, comes in tables from the host: the logarithms of t, and 1 / sqrt(n).
+
+This module imports ``numba.cuda``; nothing imports it before a GPU is asked for.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from headwater import streams
+from headwater.policies import indices, kernel
+from headwater.policies.kernel import NORMAL, UCB1
+from headwater.simulation.draws import atom_of
+from headwater.simulation.unroll import specialised, with_products
+
+# numba-cuda up to 0.30 asks numpy for row_stack when it is imported, which numpy 2.5 no longer has.
+_MISSING = not hasattr(np, "row_stack")
+if _MISSING:
+    np.row_stack = np.vstack  # type: ignore[attr-defined, unused-ignore]
+try:
+    from llvmlite import ir
+    from numba import cuda, types
+    from numba.core import config
+    from numba.extending import intrinsic
+finally:
+    if _MISSING:
+        del np.row_stack  # type: ignore[attr-defined, unused-ignore]
+
+__all__ = ["SIMULATED", "THREADS", "UNROLLED_ARMS", "cuda", "kernel_for", "row_count"]
+
+SIMULATED = bool(config.ENABLE_CUDASIM)
+THREADS = 128  # a block
+UNROLLED_ARMS = 6  # beyond, the sums of all pairs no longer fit into registers
+LINEAR_ATOMS = streams.LINEAR_ATOMS
+
+# Constants of a kernel, given when it is built.
+ARMS: int
+ATOMS: int
+LIMITS: int
+LIMITS_SHAPE: int
+SUMS_SHAPE: tuple[int, int]
+WIDE: int
+RULE: int
+FILTERED: bool
+FEW: bool
+REAL: Any
+WHOLE: Any
+ZERO: Any
+ONE: Any
+INDEX: Any
+INFINITY: Any
+_index: Any
+_new_mean: Any
+_root_of: Any
+
+
+def _device(function: Any) -> Any:
+    """Compile for the GPU, as part of a kernel. IEEE arithmetic, but for sums of products, which are fused."""
+    return cuda.jit(device=True)(function)
+
+
+@intrinsic
+def _wide(context, x, y):  # type: ignore[no-untyped-def]
+    """The 64-bit product of two 32-bit words, as the one instruction that it is: NVVM makes two of it."""
+
+    def generate(_context, builder, _signature, args):  # type: ignore[no-untyped-def]
+        word, double = ir.IntType(32), ir.IntType(64)
+        words = [builder.trunc(arg, word) for arg in args]
+        return builder.asm(ir.FunctionType(double, [word, word]), "mul.wide.u32 $0, $1, $2;", "=l,r,r", words, False)
+
+    return types.int64(types.int64, types.int64), generate
+
+
+def _alone(x: float, y: float) -> float:
+    """x * y, rounded: numba-cuda fuses a product with the sum that follows, which the CPU does not."""
+    return cuda.libdevice.dmul_rn(x, y)
+
+
+LATENT, NORMAL_DRAW, MASK = streams.LATENT, streams.NORMAL, 0xFFFFFFFF
+_philox = _device(streams.philox if SIMULATED else with_products(streams.philox, _wide))
+_counter = _device(streams.counter_words)
+_join = _device(streams.join)
+_open_unit = _device(streams.to_open_unit)
+_atom_of = _device(atom_of.py_func)  # type: ignore[attr-defined]
+_mean = _device(indices.empirical_mean)
+_root = _device(indices.reciprocal_root)
+_ucb1 = _device(indices.ucb1_index)
+_ucb1_exact = _ucb1 if SIMULATED else _device(with_products(indices.ucb1_index, _device(_alone)))
+_normal = _device(indices.normal_index)
+_quantile = _device(indices.normal_quantile)
+_kl_ucb = _device(indices.kl_ucb_index)
+_kl_reaches = _device(indices.kl_ucb_reaches)
+
+
+@_device
+def _uniforms(block, replication, purpose, lane, k0, k1):  # type: ignore[no-untyped-def]
+    c0, c1, c2, c3 = _counter(block, replication, purpose, lane)
+    w0, w1, w2, w3 = _philox(c0, c1, c2, c3, k0, k1)
+    return _join(w0, w1), _join(w2, w3)
+
+
+@_device
+def _tabled(n, roots):  # type: ignore[no-untyped-def]
+    return roots[np.uint64(n)]  # unsigned, or numba would test for a negative index
+
+
+@_device
+def _tabled_or_not(n, roots):  # type: ignore[no-untyped-def]
+    return roots[np.uint64(n)] if n < roots.size else _root(float(n))
+
+
+@_device
+def _mean_64(total, n, root, unit):  # type: ignore[no-untyped-def]
+    return _mean(float(total), float(n), unit)
+
+
+_ONE_32 = np.float32(1.0)
+
+
+@_device
+def _mean_32(total, n, root, unit):  # type: ignore[no-untyped-def]
+    """The mean of total / n in one pull: a division costs more than the rounding of 1 / sqrt(n), twice."""
+    return np.float32(_mean(np.float32(total) * (root * root), _ONE_32, unit))
+
+
+def row_count(arms: int, filtered: bool) -> int:
+    """How many whole numbers a replication is between launches."""
+    return 3 * arms + (arms * arms if filtered else 0)
+
+
+@lru_cache(maxsize=64)
+def kernel_for(arms: int, atoms: int, rule: int, filtered: bool, real: Any, whole: Any, long: bool) -> Any:
+    """The kernel for K arms and J atoms, computing in ``real`` and ``whole`` numbers; see ``_play``.
+
+    ``long``: an arm may be pulled more often than the table of roots is long.
+    """
+    few, linear = arms <= UNROLLED_ARMS, atoms <= LINEAR_ATOMS
+    constants = {
+        "ARMS": arms,
+        "ATOMS": atoms,
+        "LIMITS": atoms - 1 if linear else 0,
+        "LIMITS_SHAPE": max(atoms - 1, 1) if linear else 1,
+        "SUMS_SHAPE": (arms, arms) if few else (1, 1),
+        "WIDE": arms + 1,
+        "RULE": rule,
+        "FILTERED": filtered,
+        "FEW": few,
+        "REAL": real,
+        "WHOLE": whole,
+        "ZERO": whole(0),
+        "ONE": whole(1),
+        "INDEX": np.uint32 if whole is np.int32 else np.uint64,
+        "INFINITY": real(np.inf),
+        "_index": _ucb1_exact if real is np.float64 else _ucb1,
+        "_root_of": _tabled_or_not if long else _tabled,
+        "_new_mean": _mean_64 if real is np.float64 else _mean_32,
+    }
+    return cuda.jit(specialised(_play, constants, unroll=few))
+
+
+def _play(first, size, k0, k1, start, length, thresholds, guide, shift, cells, factor, roots, unit, sd, low, span, state):  # type: ignore[no-untyped-def]
+    """Rounds start + 1, ..., start + length of replication first + r in thread r. Capitals are constants of the kernel.
+
+    ``cells`` holds, for arm k at atom j, what it pays and then its excess over every target, in row k J + j; ``factor[i]``
+    what the rule takes of log t in round start + 1 + i: the width for UCB1, the logarithm for KL-UCB; ``roots[n]`` is
+    1 / sqrt(n).
+    """
+    r = cuda.grid(1)
+    if r >= size:
+        return
+    n = cuda.local.array(ARMS, WHOLE)
+    total = cuda.local.array(ARMS, WHOLE)
+    out = cuda.local.array(ARMS, WHOLE)
+    mean = cuda.local.array(ARMS, REAL)
+    root = cuda.local.array(ARMS, REAL)
+    sums = cuda.local.array(SUMS_SHAPE, WHOLE)
+    against = cuda.local.array(ARMS, WHOLE)
+    limits = cuda.local.array(LIMITS_SHAPE, np.int64)
+    for h in range(LIMITS):
+        limits[h] = thresholds[h]
+    reference = ZERO
+    most = ZERO
+    for k in range(ARMS):
+        n[k] = state[k, r]
+        total[k] = state[ARMS + k, r]
+        out[k] = state[2 * ARMS + k, r]
+        mean[k] = REAL(_mean(REAL(total[k]), REAL(n[k]), unit))
+        root[k] = REAL(_root_of(n[k], roots))
+        overtakes = n[k] > most
+        most = n[k] if overtakes else most
+        reference = WHOLE(k) if overtakes else reference
+    if FILTERED and FEW:
+        for ell in range(ARMS):
+            against[ell] = ZERO
+            for k in range(ARMS):
+                sums[k, ell] = state[3 * ARMS + k * ARMS + ell, r]
+                against[ell] = sums[k, ell] if k == reference else against[ell]
+    odd = start % 2
+    for b in range((length + odd + 1) // 2):
+        c0, c1, c2, c3 = _counter(start // 2 + b, first + r, LATENT, 0)
+        w0, w1, w2, w3 = _philox(c0, c1, c2, c3, k0, k1)
+        for half in range(2):
+            at = np.uint32((2 * b + half - odd) & MASK)  # round start + 1 + at; the one before wraps around
+            if at < length:
+                # x_t
+                u = _join(w2, w3) if half else _join(w0, w1)
+                j = ZERO
+                if LIMITS:
+                    for h in range(LIMITS):
+                        j = WHOLE(j + (ONE if u >= limits[h] else ZERO))
+                else:
+                    j = WHOLE(_atom_of(u, thresholds, guide, shift))
+                # The arm: in increasing order, so a tie keeps the lower number.
+                ahead = factor[at]
+                best = -INFINITY
+                arm = ZERO
+                p, q = 0, 0
+                for k in range(ARMS):
+                    if RULE == UCB1:
+                        x = _index(mean[k], root[k], ahead)
+                    elif RULE == NORMAL:
+                        if k % 2 == 0:
+                            p, q = _uniforms(start - odd + 2 * b + half + 1, first + r, NORMAL_DRAW, k // 2, k0, k1)
+                        x = REAL(_normal(mean[k], root[k], sd, _quantile(_open_unit(q if k % 2 else p))))
+                    else:
+                        x = -INFINITY
+                        if _kl_reaches(mean[k], float(n[k]), best, ahead, low, span):
+                            x = REAL(_kl_ucb(mean[k], float(n[k]), ahead, low, span))
+                    if FILTERED:
+                        barred = (against[k] if FEW else state[3 * ARMS + reference * ARMS + k, r]) > 0
+                        x = -INFINITY if barred else x
+                        out[k] = WHOLE(out[k] + (ONE if barred else ZERO))
+                    better = x > best
+                    best = x if better else best
+                    arm = WHOLE(k) if better else arm
+                # What it pays, and its new mean.
+                cell = INDEX((arm * ATOMS + j) * WIDE)
+                paid = cells[cell]
+                count = n[0]
+                earned = total[0]
+                for k in range(1 if FEW else arm, ARMS if FEW else arm + 1):
+                    count = n[k] if k == arm else count
+                    earned = total[k] if k == arm else earned
+                count = WHOLE(count + ONE)
+                earned = WHOLE(earned + paid)
+                new_root = REAL(_root_of(count, roots))
+                new_mean = _new_mean(earned, count, new_root, unit)
+                for k in range(0 if FEW else arm, ARMS if FEW else arm + 1):
+                    hit = k == arm
+                    n[k] = count if hit else n[k]
+                    total[k] = earned if hit else total[k]
+                    mean[k] = new_mean if hit else mean[k]
+                    root[k] = new_root if hit else root[k]
+                if FILTERED:
+                    overtakes = count > most or (count == most and arm < reference)
+                    most = count if overtakes else most
+                    reference = arm if overtakes else reference
+                    for ell in range(ARMS):
+                        excess = cells[INDEX(cell + 1 + ell)]
+                        if FEW:
+                            against[ell] = ZERO
+                            for k in range(ARMS):
+                                if k != ell:
+                                    sums[k, ell] = WHOLE(sums[k, ell] + (excess if k == arm else ZERO))
+                                    against[ell] = sums[k, ell] if k == reference else against[ell]
+                        else:
+                            state[3 * ARMS + arm * ARMS + ell, r] += excess
+    for k in range(ARMS):
+        state[k, r] = n[k]
+        state[ARMS + k, r] = total[k]
+        state[2 * ARMS + k, r] = out[k]
+        if FILTERED and FEW:
+            for ell in range(ARMS):
+                state[3 * ARMS + k * ARMS + ell, r] = sums[k, ell]
