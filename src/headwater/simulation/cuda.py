@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib.util
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -133,7 +134,8 @@ class _Run:
         cells = _cells(model)
         self.whole = np.int64 if cells.size >= 2**31 else engine._integers(model, self.rounds[-1])
         self.rows = cuda_kernel.row_count(self.arms, self.filtered)
-        self.kernel = cuda_kernel.kernel_for(self.arms, atoms, self.rule, self.filtered, real, self.whole, self.rounds[-1] > ROOTS)
+        kind = (self.arms, atoms, self.rule, self.filtered, real, self.whole, self.rounds[-1] > ROOTS)
+        self.kernel = partial(cuda_kernel.kernel_for, *kind)
         guided = model.guide if model.guide.size else np.zeros(1, dtype=np.int64)
         thresholds = model.thresholds if model.thresholds.size else np.zeros(1, dtype=np.int64)
         self.draws = (*map(self.cuda.to_device, (thresholds, guided)), guide_shift(model.guide))
@@ -154,19 +156,30 @@ class _Run:
         state = self.cuda.to_device(np.zeros((self.rows, size), dtype=self.whole))
         threads = min(self.threads, size)
         blocks = -(-size // threads)
-        longest = max(64, min(LAUNCH_ROUNDS, LAUNCH_WORK // (size * self.arms)))
+        longest = max(64, min(LAUNCH_ROUNDS, LAUNCH_WORK // (size * self.arms) // 2 * 2))
         cells, roots = self.tables
         t = 0
         for c, checkpoint in enumerate(self.rounds):
             while t < checkpoint:
-                length = min(longest, checkpoint - t)
+                length, halves = _stretch(t, checkpoint, longest)
                 factor = self.cuda.to_device(_factors(t, length, self.scale, self.rule == kernel.UCB1).astype(self.real))
                 where = (first, size, *self.key, t, np.int32(length))
-                self.kernel[blocks, threads](*where, *self.draws, cells, factor, roots, *self.params, state)
+                self.kernel(halves)[blocks, threads](*where, *self.draws, cells, factor, roots, *self.params, state)
                 self.cuda.synchronize()
                 t += length
                 reached = t == checkpoint
                 yield length, c if reached else None, state[: 3 * self.arms].copy_to_host() if reached else np.empty(0)
+
+
+def _stretch(t: int, checkpoint: int, longest: int) -> tuple[int, tuple[int, int]]:
+    """How many rounds after t to play next, ``longest`` (even) at most, and which halves of their draws those are.
+
+    >>> _stretch(3, 10, 4), _stretch(4, 10, 4), _stretch(8, 9, 4)
+    ((1, (1, 2)), (4, (0, 2)), (1, (0, 1)))
+    """
+    if t % 2:
+        return 1, (1, 2)
+    return (1, (0, 1)) if checkpoint == t + 1 else (min(longest, (checkpoint - t) // 2 * 2), (0, 2))
 
 
 def _cells(model: Model) -> Ints:

@@ -38,12 +38,12 @@ finally:
     if _MISSING:
         del np.row_stack  # type: ignore[attr-defined, unused-ignore]
 
-__all__ = ["SIMULATED", "THREADS", "UNROLLED_ARMS", "cuda", "kernel_for", "row_count"]
+__all__ = ["BOTH", "FORMER", "LATTER", "SIMULATED", "THREADS", "UNROLLED_ARMS", "cuda", "kernel_for", "row_count"]
 
 SIMULATED = bool(config.ENABLE_CUDASIM)
 THREADS = 128  # a block
-UNROLLED_ARMS = 6  # beyond, the sums of all pairs no longer fit into registers
-LINEAR_ATOMS = streams.LINEAR_ATOMS
+UNROLLED_ARMS = 8  # beyond, the sums of all pairs no longer fit into registers
+BOTH, FORMER, LATTER = (0, 2), (0, 1), (1, 2)
 
 # Constants of a kernel, given when it is built.
 ARMS: int
@@ -52,6 +52,8 @@ LIMITS: int
 LIMITS_SHAPE: int
 SUMS_SHAPE: tuple[int, int]
 WIDE: int
+FROM: int
+TO: int
 RULE: int
 FILTERED: bool
 FEW: bool
@@ -88,7 +90,7 @@ def _alone(x: float, y: float) -> float:
     return cuda.libdevice.dmul_rn(x, y)
 
 
-LATENT, NORMAL_DRAW, MASK = streams.LATENT, streams.NORMAL, 0xFFFFFFFF
+LATENT, NORMAL_DRAW = streams.LATENT, streams.NORMAL
 _philox = _device(streams.philox if SIMULATED else with_products(streams.philox, _wide))
 _counter = _device(streams.counter_words)
 _join = _device(streams.join)
@@ -141,12 +143,15 @@ def row_count(arms: int, filtered: bool) -> int:
 
 
 @lru_cache(maxsize=64)
-def kernel_for(arms: int, atoms: int, rule: int, filtered: bool, real: Any, whole: Any, long: bool) -> Any:
+def kernel_for(
+    arms: int, atoms: int, rule: int, filtered: bool, real: Any, whole: Any, long: bool, halves: tuple[int, int] = BOTH
+) -> Any:
     """The kernel for K arms and J atoms, computing in ``real`` and ``whole`` numbers; see ``_play``.
 
+    ``halves``: which of the two rounds that share a draw it plays, ``BOTH``, the ``FORMER`` or the ``LATTER``.
     ``long``: an arm may be pulled more often than the table of roots is long.
     """
-    few, linear = arms <= UNROLLED_ARMS, atoms <= LINEAR_ATOMS
+    few, linear = arms <= UNROLLED_ARMS, atoms <= streams.LINEAR_ATOMS
     constants = {
         "ARMS": arms,
         "ATOMS": atoms,
@@ -154,6 +159,8 @@ def kernel_for(arms: int, atoms: int, rule: int, filtered: bool, real: Any, whol
         "LIMITS_SHAPE": max(atoms - 1, 1) if linear else 1,
         "SUMS_SHAPE": (arms, arms) if few else (1, 1),
         "WIDE": arms + 1,
+        "FROM": halves[0],
+        "TO": halves[1],
         "RULE": rule,
         "FILTERED": filtered,
         "FEW": few,
@@ -199,84 +206,83 @@ def _play(first, size, k0, k1, start, length, thresholds, guide, shift, cells, f
         mean[k] = REAL(_mean(REAL(total[k]), REAL(n[k]), unit))
         root[k] = REAL(_root_of(n[k], roots))
         overtakes = n[k] > most
-        most = n[k] if overtakes else most
-        reference = WHOLE(k) if overtakes else reference
+        most = cuda.selp(overtakes, n[k], most)
+        reference = cuda.selp(overtakes, WHOLE(k), reference)
     if FILTERED and FEW:
         for ell in range(ARMS):
             against[ell] = ZERO
             for k in range(ARMS):
                 sums[k, ell] = state[3 * ARMS + k * ARMS + ell, r]
-                against[ell] = sums[k, ell] if k == reference else against[ell]
-    odd = start % 2
-    for b in range((length + odd + 1) // 2):
+                against[ell] = cuda.selp(k == reference, sums[k, ell], against[ell])
+    for b in range(length // (TO - FROM)):
         c0, c1, c2, c3 = _counter(start // 2 + b, first + r, LATENT, 0)
         w0, w1, w2, w3 = _philox(c0, c1, c2, c3, k0, k1)
-        for half in range(2):
-            at = np.uint32((2 * b + half - odd) & MASK)  # round start + 1 + at; the one before wraps around
-            if at < length:
-                # x_t
-                u = _join(w2, w3) if half else _join(w0, w1)
-                j = ZERO
-                if LIMITS:
-                    for h in range(LIMITS):
-                        j = WHOLE(j + (ONE if u >= limits[h] else ZERO))
+        for half in range(FROM, TO):
+            at = np.uint32((TO - FROM) * b + half - FROM)
+            # x_t
+            u = _join(w2, w3) if half else _join(w0, w1)
+            j = ZERO
+            if LIMITS:
+                for h in range(LIMITS):
+                    j = WHOLE(j + cuda.selp(u >= limits[h], ONE, ZERO))
+            else:
+                j = WHOLE(_atom_of(u, thresholds, guide, shift))
+            # The arm: in increasing order, so a tie keeps the lower number.
+            ahead = factor[at]
+            best = -INFINITY
+            arm = ZERO
+            p, q = 0, 0
+            for k in range(ARMS):
+                if RULE == UCB1:
+                    x = _index(mean[k], root[k], ahead)
+                elif RULE == NORMAL:
+                    if k % 2 == 0:
+                        p, q = _uniforms(2 * (start // 2 + b) + half + 1, first + r, NORMAL_DRAW, k // 2, k0, k1)
+                    x = REAL(_normal(mean[k], root[k], sd, _quantile(_open_unit(q if k % 2 else p))))
                 else:
-                    j = WHOLE(_atom_of(u, thresholds, guide, shift))
-                # The arm: in increasing order, so a tie keeps the lower number.
-                ahead = factor[at]
-                best = -INFINITY
-                arm = ZERO
-                p, q = 0, 0
-                for k in range(ARMS):
-                    if RULE == UCB1:
-                        x = _index(mean[k], root[k], ahead)
-                    elif RULE == NORMAL:
-                        if k % 2 == 0:
-                            p, q = _uniforms(start - odd + 2 * b + half + 1, first + r, NORMAL_DRAW, k // 2, k0, k1)
-                        x = REAL(_normal(mean[k], root[k], sd, _quantile(_open_unit(q if k % 2 else p))))
-                    else:
-                        x = -INFINITY
-                        if _kl_reaches(mean[k], float(n[k]), best, ahead, low, span):
-                            x = REAL(_kl_ucb(mean[k], float(n[k]), ahead, low, span))
-                    if FILTERED:
-                        barred = (against[k] if FEW else state[3 * ARMS + reference * ARMS + k, r]) > 0
-                        x = -INFINITY if barred else x
-                        out[k] = WHOLE(out[k] + (ONE if barred else ZERO))
-                    better = x > best
-                    best = x if better else best
-                    arm = WHOLE(k) if better else arm
-                # What it pays, and its new mean.
-                cell = INDEX((arm * ATOMS + j) * WIDE)
-                paid = cells[cell]
-                count = n[0]
-                earned = total[0]
-                for k in range(1 if FEW else arm, ARMS if FEW else arm + 1):
-                    count = n[k] if k == arm else count
-                    earned = total[k] if k == arm else earned
-                count = WHOLE(count + ONE)
-                earned = WHOLE(earned + paid)
-                new_root = REAL(_root_of(count, roots))
-                new_mean = _new_mean(earned, count, new_root, unit)
-                for k in range(0 if FEW else arm, ARMS if FEW else arm + 1):
-                    hit = k == arm
-                    n[k] = count if hit else n[k]
-                    total[k] = earned if hit else total[k]
-                    mean[k] = new_mean if hit else mean[k]
-                    root[k] = new_root if hit else root[k]
+                    x = -INFINITY
+                    if _kl_reaches(mean[k], float(n[k]), best, ahead, low, span):
+                        x = REAL(_kl_ucb(mean[k], float(n[k]), ahead, low, span))
                 if FILTERED:
-                    overtakes = count > most or (count == most and arm < reference)
-                    most = count if overtakes else most
-                    reference = arm if overtakes else reference
-                    for ell in range(ARMS):
-                        excess = cells[INDEX(cell + 1 + ell)]
-                        if FEW:
-                            against[ell] = ZERO
-                            for k in range(ARMS):
-                                if k != ell:
-                                    sums[k, ell] = WHOLE(sums[k, ell] + (excess if k == arm else ZERO))
-                                    against[ell] = sums[k, ell] if k == reference else against[ell]
-                        else:
-                            state[3 * ARMS + arm * ARMS + ell, r] += excess
+                    barred = (against[k] if FEW else state[3 * ARMS + reference * ARMS + k, r]) > 0
+                    out[k] = WHOLE(out[k] + cuda.selp(barred, ONE, ZERO))
+                    better = (x > best) & (not barred)
+                else:
+                    better = x > best
+                best = cuda.selp(better, x, best)
+                arm = cuda.selp(better, WHOLE(k), arm)
+            # What it pays, and its new mean.
+            cell = INDEX((arm * ATOMS + j) * WIDE)
+            paid = cells[cell]
+            count = n[0]
+            earned = total[0]
+            for k in range(1 if FEW else arm, ARMS if FEW else arm + 1):
+                count = cuda.selp(k == arm, n[k], count)
+                earned = cuda.selp(k == arm, total[k], earned)
+            count = WHOLE(count + ONE)
+            earned = WHOLE(earned + paid)
+            new_root = REAL(_root_of(count, roots))
+            new_mean = _new_mean(earned, count, new_root, unit)
+            for k in range(0 if FEW else arm, ARMS if FEW else arm + 1):
+                hit = k == arm
+                n[k] = cuda.selp(hit, count, n[k])
+                total[k] = cuda.selp(hit, earned, total[k])
+                mean[k] = cuda.selp(hit, new_mean, mean[k])
+                root[k] = cuda.selp(hit, new_root, root[k])
+            if FILTERED:
+                overtakes = (count > most) | ((count == most) & (arm < reference))
+                most = cuda.selp(overtakes, count, most)
+                reference = cuda.selp(overtakes, arm, reference)
+                for ell in range(ARMS):
+                    excess = cells[INDEX(cell + 1 + ell)]
+                    if FEW:
+                        against[ell] = ZERO
+                        for k in range(ARMS):
+                            if k != ell:
+                                sums[k, ell] = WHOLE(sums[k, ell] + cuda.selp(k == arm, excess, ZERO))
+                                against[ell] = cuda.selp(k == reference, sums[k, ell], against[ell])
+                    else:
+                        state[3 * ARMS + arm * ARMS + ell, r] += excess
     for k in range(ARMS):
         state[k, r] = n[k]
         state[ARMS + k, r] = total[k]
