@@ -48,6 +48,7 @@ BOTH, FORMER, LATTER = (0, 2), (0, 1), (1, 2)
 # Constants of a kernel, given when it is built.
 ARMS: int
 ATOMS: int
+GUIDED: bool
 LIMITS: int
 LIMITS_SHAPE: int
 SUMS_SHAPE: tuple[int, int]
@@ -155,6 +156,7 @@ def kernel_for(
     constants = {
         "ARMS": arms,
         "ATOMS": atoms,
+        "GUIDED": not linear,
         "LIMITS": atoms - 1 if linear else 0,
         "LIMITS_SHAPE": max(atoms - 1, 1) if linear else 1,
         "SUMS_SHAPE": (arms, arms) if few else (1, 1),
@@ -222,11 +224,10 @@ def _play(first, size, k0, k1, start, length, thresholds, guide, shift, cells, f
             # x_t
             u = _join(w2, w3) if half else _join(w0, w1)
             j = ZERO
-            if LIMITS:
-                for h in range(LIMITS):
-                    j = WHOLE(j + cuda.selp(u >= limits[h], ONE, ZERO))
-            else:
+            if GUIDED:
                 j = WHOLE(_atom_of(u, thresholds, guide, shift))
+            for h in range(LIMITS):
+                j = WHOLE(j + cuda.selp(u >= limits[h], ONE, ZERO))
             # The arm: in increasing order, so a tie keeps the lower number.
             ahead = factor[at]
             best = -INFINITY
@@ -241,7 +242,7 @@ def _play(first, size, k0, k1, start, length, thresholds, guide, shift, cells, f
                     x = REAL(_normal(mean[k], root[k], sd, _quantile(_open_unit(q if k % 2 else p))))
                 else:
                     x = -INFINITY
-                    if _kl_reaches(mean[k], float(n[k]), best, ahead, low, span):
+                    if best < INFINITY and _kl_reaches(mean[k], float(n[k]), best, ahead, low, span):
                         x = REAL(_kl_ucb(mean[k], float(n[k]), ahead, low, span))
                 if FILTERED:
                     barred = (against[k] if FEW else state[3 * ARMS + reference * ARMS + k, r]) > 0

@@ -20,8 +20,8 @@ __all__ = ["specialised", "with_products"]
 def specialised(function: Callable[..., Any], constants: dict[str, Any], *, unroll: bool) -> Callable[..., Any]:
     """``function`` with its module's names and ``constants`` for globals; written out where ``unroll``.
 
-    >>> specialised(abs_sum, {"N": 2}, unroll=True)([3, -4])  # doctest: +SKIP
-    7
+    Loops run over ranges, and arrays are made by ``cuda.local.array``. Whole and boolean constants are written out; where an
+    array is indexed by anything else, or assigned in one piece, it cannot be.
     """
     namespace = {**function.__globals__, **constants}
     if not unroll:
