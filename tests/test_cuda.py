@@ -4,6 +4,7 @@ of their own: whether numba simulates is settled when it is first imported.
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import os
 import subprocess
@@ -190,7 +191,7 @@ def test_without_numba_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "headwater.simulation.cuda_kernel", None)
         assert "numba.cuda cannot be imported (" in str(cuda.missing_gpu())
-    monkeypatch.setattr(cuda.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert str(cuda.missing_gpu()).endswith("numba-cuda is not installed; pip install 'headwater[cuda]'")
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import importlib.util
 import math
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -134,8 +133,8 @@ class _Run:
         cells = _cells(model)
         self.whole = np.int64 if cells.size >= 2**31 else engine._integers(model, self.rounds[-1])
         self.rows = cuda_kernel.row_count(self.arms, self.filtered)
-        kind = (self.arms, atoms, self.rule, self.filtered, real, self.whole, self.rounds[-1] > ROOTS)
-        self.kernel = partial(cuda_kernel.kernel_for, *kind)
+        kind: Any = (self.arms, atoms, self.rule, self.filtered, real, self.whole, self.rounds[-1] > ROOTS)
+        self.kernel: Callable[[tuple[int, int]], Any] = lambda halves: cuda_kernel.kernel_for(*kind, halves)
         guided = model.guide if model.guide.size else np.zeros(1, dtype=np.int64)
         thresholds = model.thresholds if model.thresholds.size else np.zeros(1, dtype=np.int64)
         self.draws = (*map(self.cuda.to_device, (thresholds, guided)), guide_shift(model.guide))
@@ -168,7 +167,10 @@ class _Run:
                 self.cuda.synchronize()
                 t += length
                 reached = t == checkpoint
-                yield length, c if reached else None, state[: 3 * self.arms].copy_to_host() if reached else np.empty(0)
+                yield length, c if reached else None, state[: 3 * self.arms].copy_to_host() if reached else _NOTHING
+
+
+_NOTHING = np.empty((0, 0), dtype=np.int64)
 
 
 def _stretch(t: int, checkpoint: int, longest: int) -> tuple[int, tuple[int, int]]:

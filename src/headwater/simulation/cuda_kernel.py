@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from headwater import streams
-from headwater.policies import indices, kernel
+from headwater.policies import indices
 from headwater.policies.kernel import NORMAL, UCB1
 from headwater.simulation.draws import atom_of
 from headwater.simulation.unroll import specialised, with_products
@@ -28,45 +28,39 @@ from headwater.simulation.unroll import specialised, with_products
 # numba-cuda up to 0.30 asks numpy for row_stack when it is imported, which numpy 2.5 no longer has.
 _MISSING = not hasattr(np, "row_stack")
 if _MISSING:
-    np.row_stack = np.vstack  # type: ignore[attr-defined, unused-ignore]
+    setattr(np, "row_stack", np.vstack)  # noqa: B010
 try:
     from llvmlite import ir
-    from numba import cuda, types
+    from numba import cuda as numba_cuda
+    from numba import types
     from numba.core import config
     from numba.extending import intrinsic
 finally:
     if _MISSING:
-        del np.row_stack  # type: ignore[attr-defined, unused-ignore]
+        delattr(np, "row_stack")
 
 __all__ = ["BOTH", "FORMER", "LATTER", "SIMULATED", "THREADS", "UNROLLED_ARMS", "cuda", "kernel_for", "row_count"]
 
-SIMULATED = bool(config.ENABLE_CUDASIM)
+SIMULATED = bool(getattr(config, "ENABLE_CUDASIM", False))
 THREADS = 128  # a block
 UNROLLED_ARMS = 8  # beyond, the sums of all pairs no longer fit into registers
 BOTH, FORMER, LATTER = (0, 2), (0, 1), (1, 2)
 
-# Constants of a kernel, given when it is built.
-ARMS: int
-ATOMS: int
-GUIDED: bool
-LIMITS: int
-LIMITS_SHAPE: int
-SUMS_SHAPE: tuple[int, int]
-WIDE: int
-FROM: int
-TO: int
-RULE: int
-FILTERED: bool
-FEW: bool
-REAL: Any
-WHOLE: Any
-ZERO: Any
-ONE: Any
-INDEX: Any
-INFINITY: Any
-_index: Any
-_new_mean: Any
-_root_of: Any
+cuda: Any = numba_cuda
+
+# Constants of a kernel: what they mean, and an example; kernel_for gives them.
+ARMS, ATOMS, WIDE = 3, 5, 4  # WIDE: numbers in a cell
+GUIDED, LIMITS = False, 4  # whether atoms are found by the guide table, else by how many comparisons
+LIMITS_SHAPE, SUMS_SHAPE = 4, (3, 3)
+FROM, TO = 0, 2  # which of the two rounds that share a draw
+RULE, FILTERED, FEW = UCB1, True, True
+REAL: Any = np.float64
+WHOLE: Any = np.int32
+INDEX: Any = np.uint32  # unsigned, or numba would test for a negative index
+ZERO, ONE, INFINITY = WHOLE(0), WHOLE(1), REAL(np.inf)
+_index: Any = None  # UCB1's index
+_root_of: Any = None  # 1 / sqrt(n)
+_new_mean: Any = None
 
 
 def _device(function: Any) -> Any:
@@ -86,7 +80,7 @@ def _wide(context, x, y):  # type: ignore[no-untyped-def]
     return types.int64(types.int64, types.int64), generate
 
 
-def _alone(x: float, y: float) -> float:
+def _alone(x: float, y: float) -> Any:
     """x * y, rounded: numba-cuda fuses a product with the sum that follows, which the CPU does not."""
     return cuda.libdevice.dmul_rn(x, y)
 

@@ -59,7 +59,7 @@ def _compiled(definition: ast.FunctionDef, origin: Callable[..., Any], namespace
 class _Products(ast.NodeTransformer):
     name = "_product_of"
 
-    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:  # noqa: N802 - ast's name
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         self.generic_visit(node)
         return ast.Call(ast.Name(self.name, ast.Load()), [node.left, node.right], []) if isinstance(node.op, ast.Mult) else node
 
@@ -78,19 +78,19 @@ class _Unroller(ast.NodeTransformer):
             out += found if isinstance(found, list) else [found] if found is not None else []
         return out or [ast.Pass()]
 
-    def visit_Name(self, node: ast.Name) -> ast.expr:  # noqa: N802 - ast's name
+    def visit_Name(self, node: ast.Name) -> ast.expr:
         return ast.Constant(self.known[node.id]) if isinstance(node.ctx, ast.Load) and node.id in self.known else node
 
-    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:  # noqa: N802
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         return self._folded(self.generic_visit(node))
 
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:  # noqa: N802
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         return self._folded(self.generic_visit(node))
 
-    def visit_Compare(self, node: ast.Compare) -> ast.AST:  # noqa: N802
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
         return self._folded(self.generic_visit(node))
 
-    def visit_BoolOp(self, node: ast.BoolOp) -> Any:  # noqa: N802
+    def visit_BoolOp(self, node: ast.BoolOp) -> Any:
         values = [self.visit(value) for value in node.values]
         if all(isinstance(value, ast.Constant) for value in values):
             truths = [bool(value.value) for value in values]
@@ -98,14 +98,14 @@ class _Unroller(ast.NodeTransformer):
         node.values = values
         return node
 
-    def visit_IfExp(self, node: ast.IfExp) -> Any:  # noqa: N802
+    def visit_IfExp(self, node: ast.IfExp) -> Any:
         test = self.visit(node.test)
         if isinstance(test, ast.Constant):
             return self.visit(node.body if test.value else node.orelse)
         node.test = test
         return self.generic_visit(node)
 
-    def visit_If(self, node: ast.If) -> Any:  # noqa: N802
+    def visit_If(self, node: ast.If) -> Any:
         node.test = self.visit(node.test)
         if isinstance(node.test, ast.Constant):
             return self.block(node.body if node.test.value else node.orelse)
@@ -113,26 +113,26 @@ class _Unroller(ast.NodeTransformer):
         node.orelse = self.block(node.orelse) if node.orelse else []
         return node
 
-    def visit_For(self, node: ast.For) -> Any:  # noqa: N802
+    def visit_For(self, node: ast.For) -> Any:
         node.iter = self.visit(node.iter)
         assert isinstance(node.iter, ast.Call) and isinstance(node.target, ast.Name)
         if not all(isinstance(bound, ast.Constant) for bound in node.iter.args):
             node.body = self.block(node.body)
             return node
         out: list[ast.stmt] = []
-        for value in range(*(bound.value for bound in node.iter.args if isinstance(bound, ast.Constant))):
+        for value in range(*(ast.literal_eval(bound) for bound in node.iter.args)):
             self.known[node.target.id] = value
             out += self.block(copy.deepcopy(node.body))
         self.known.pop(node.target.id, None)
         return out or [ast.Pass()]
 
-    def visit_Assign(self, node: ast.Assign) -> Any:  # noqa: N802
+    def visit_Assign(self, node: ast.Assign) -> Any:
         if ast.unparse(node.value).startswith("cuda.local.array("):
             self.arrays.add(ast.unparse(node.targets[0]))
             return None
         return self.generic_visit(node)
 
-    def visit_Subscript(self, node: ast.Subscript) -> Any:  # noqa: N802
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
         name, place = ast.unparse(node.value), self.visit(node.slice)
         if name not in self.arrays:
             node.slice = place

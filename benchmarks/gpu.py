@@ -1,0 +1,232 @@
+"""The GPU engine on a real GPU: is it equal to the CPU engine, and how fast is it?
+
+``python benchmarks/gpu.py --output gpu.json`` checks, measures, prints a page in Markdown and writes the numbers as JSON. Exit
+status 1 where a check fails. About two minutes on an H200. ``--quick`` is a smoke test, also for numba-cuda's simulator.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import json
+import math
+import sys
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+if importlib.util.find_spec("_numba_cuda_redirector"):  # a numba-cuda on PYTHONPATH: its .pth file was not read
+    importlib.import_module("_numba_cuda_redirector")
+
+from headwater.latent import Discrete
+from headwater.paper import CASES
+from headwater.policies import make_spec
+from headwater.problem import Problem
+from headwater.pseudo import model_of
+from headwater.simulation.atoms import atoms_of
+from headwater.simulation.cuda import cuda_reason, missing_gpu, simulate_counts_cuda
+from headwater.simulation.engine import Counts, Model, make_model, oracle_rewards, simulate_counts
+
+SEED = 20_261_116
+
+
+class Sizes(NamedTuple):
+    """How much of everything."""
+
+    horizon: int
+    replications: int  # of a check
+    random: int  # problems
+    speed_horizon: int
+    counts: tuple[int, ...]  # replications to measure at
+    arms: tuple[int, ...]  # numbers of arms to measure
+    work: int  # rounds x arms of one measurement with many arms
+    repeats: int
+
+
+FULL = Sizes(10_000, 4_096, 10, 10_000, (2**17, 2**18, 2**19, 2**20, 2**21), (2, 3, 4, 6, 8, 9, 16, 32, 64), 2**34, 3)
+QUICK = Sizes(50, 3, 2, 20, (2, 4), (2, 9), 2**8, 1)
+
+
+def laid_out(problem: Problem) -> Model:
+    assert problem.distribution is not None
+    return make_model(atoms_of(problem, problem.distribution), scale=model_of(problem).reward_range)
+
+
+def random_model(arms: int, atoms: int, seed: int) -> Model:
+    rng = np.random.default_rng([arms, atoms, seed])
+    rows = rng.integers(0, 21, (arms, atoms)) / 20
+    support = Discrete([float(j) for j in range(atoms)])
+    law = rng.dirichlet(np.ones(atoms))
+    return laid_out(Problem(latent=support, arms={f"arm {k}": row for k, row in enumerate(rows)}, distribution=law))
+
+
+def paper_model(name: str) -> Model:
+    return laid_out(next(case.problem for case in CASES if case.id == name))
+
+
+def same(one: Counts, other: Counts) -> bool:
+    return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+def check(sizes: Sizes) -> list[dict[str, Any]]:
+    """Every check, with what it found."""
+    models = {name: paper_model(name) for name in ("two-arms", "discrete-1", "discrete-2", "discrete-3")}
+    shapes = [(2, 2), (2, 7), (3, 5), (3, 16), (4, 6), (5, 40), (6, 9), (8, 5), (9, 17), (12, 100)][: sizes.random]
+    models |= {f"random, K = {k}, J = {j}": random_model(k, j, 1) for k, j in shapes}
+    every = np.unique(np.geomspace(1, sizes.horizon, 40).astype(np.int64))
+    common: Any = {"checkpoints": every, "replications": sizes.replications, "seed": SEED, "first": 2**32 - 100}
+    found = []
+    for name, model in models.items():
+        fixed = oracle_rewards(model, 0, **common)
+        for policy in ("ucb1", "c-ucb"):
+            start = time.perf_counter()
+            theirs = simulate_counts(model, make_spec(policy), **common)
+            ours = simulate_counts_cuda(model, make_spec(policy), **common)
+            found.append(_line(name, policy, "float64, every checkpoint equal", same(ours, theirs), start))
+            start = time.perf_counter()
+            single = simulate_counts_cuda(model, make_spec(policy), **common, precision="float32")
+            found.append(_line(name, policy, *_within(single, theirs), start))
+        assert fixed.shape == theirs.reward.shape
+    found.append(_draws(sizes))
+    for policy in ("ts", "c-ts", "kl-ucb", "c-kl-ucb"):
+        start = time.perf_counter()
+        theirs = simulate_counts(models["discrete-2"], make_spec(policy), **common)
+        ours = simulate_counts_cuda(models["discrete-2"], make_spec(policy), **common)
+        found.append(_line("discrete-2", policy, *_within(ours, theirs), start))
+    return found
+
+
+def _line(problem: str, policy: str, what: str, passed: bool, start: float) -> dict[str, Any]:
+    seconds = time.perf_counter() - start
+    print(f"{'ok  ' if passed else 'FAIL'} {problem:26} {policy:9} {what}  ({seconds:.1f} s)", flush=True)
+    return {"problem": problem, "policy": policy, "what": what, "passed": bool(passed), "seconds": seconds}
+
+
+def _within(ours: Counts, theirs: Counts) -> tuple[str, bool]:
+    """The mean reward at the horizon within four standard errors, and how many replications are the same to the last pull."""
+    a, b = ours.reward[:, -1], theirs.reward[:, -1]
+    error = math.sqrt((a.var() + b.var()) / len(a))
+    alike = float((ours.pulls == theirs.pulls).all(axis=(1, 2)).mean())
+    gap = float(abs(a.mean() - b.mean()))
+    return f"mean reward within 4 s.e. ({gap:.3g} of {error:.3g}); {alike:.1%} of replications equal", gap <= 4 * error
+
+
+def _draws(sizes: Sizes) -> dict[str, Any]:
+    """x_t of every round: two arms that both pay the atom's own number."""
+    start = time.perf_counter()
+    row = [float(j) for j in range(5)]
+    law = np.array([0.1, 0.0, 0.3, 0.2, 0.4])
+    model = laid_out(Problem(latent=Discrete(row), arms={"one": row, "two": row}, distribution=law))
+    rounds = np.arange(1, min(sizes.horizon, 2_000) + 1)
+    common: Any = {"checkpoints": rounds, "replications": min(sizes.replications, 256), "seed": SEED, "first": 2**33}
+    ours = simulate_counts_cuda(model, make_spec("ucb1"), **common).reward
+    equal = np.array_equal(ours, oracle_rewards(model, 0, **common))
+    return _line("x_t", "any", f"{ours.size:,} draws equal, bit for bit", equal, start)
+
+
+def measure(sizes: Sizes) -> list[dict[str, Any]]:
+    """Rounds a second, without compiling: at K = 3 against the number of replications, then against K."""
+    found = []
+    paper = paper_model("discrete-3")
+    for policy in ("c-ucb", "ucb1"):
+        for precision in ("float32", "float64"):
+            for count in sizes.counts:
+                found.append(_speed("discrete-3", paper, policy, precision, sizes.speed_horizon, count, sizes.repeats))
+    for policy in ("ts", "kl-ucb"):
+        found.append(_speed("discrete-3", paper, policy, "float64", sizes.speed_horizon, sizes.counts[0], 1))
+    for name in ("discrete-1", "discrete-2"):
+        case = paper_model(name)
+        found.append(_speed(name, case, "c-ucb", "float32", sizes.speed_horizon, sizes.counts[-1], sizes.repeats))
+    for arms in sizes.arms:
+        model = random_model(arms, 5, 2)
+        horizon = min(sizes.speed_horizon, 2_000)
+        count = max(2, min(2**20, sizes.work // (horizon * arms)))
+        for policy in ("c-ucb", "ucb1"):
+            found.append(_speed("random", model, policy, "float64", horizon, count, 1))
+    return found
+
+
+def _speed(name: str, model: Model, policy: str, precision: Any, horizon: int, count: int, repeats: int) -> dict[str, Any]:
+    """The best of some runs, the first of which compiles; everything else counts: copies, launches, the result on the host."""
+    spec, end = make_spec(policy), np.array([horizon], dtype=np.int64)
+    assert cuda_reason(model, spec) is None
+    options: Any = {"seed": SEED, "precision": precision, "checkpoints": end}
+    start = time.perf_counter()
+    simulate_counts_cuda(model, spec, **options, replications=2)
+    compiling, best = time.perf_counter() - start, math.inf
+    for _ in range(repeats):
+        start = time.perf_counter()
+        simulate_counts_cuda(model, spec, **options, replications=count)
+        best = min(best, time.perf_counter() - start)
+    arms, atoms = model.level.shape
+    line = {"problem": name, "arms": arms, "atoms": atoms, "policy": policy, "precision": precision, "horizon": horizon}
+    line |= {"replications": count, "seconds": best, "rounds_per_second": horizon * count / best, "first_call": compiling}
+    print(f"{line['rounds_per_second']:10.3g} rounds/s  {line}", flush=True)
+    return line
+
+
+def page(report: dict[str, Any]) -> str:
+    """The measurements as a table."""
+    rows = [
+        "| problem | K | J | policy | precision | T | replications | rounds a second |",
+        "|---|--:|--:|---|---|--:|--:|--:|",
+    ]
+    for x in report["speed"]:
+        kind = f"| {x['problem']} | {x['arms']} | {x['atoms']} | {x['policy']} | {x['precision']} "
+        rows.append(kind + f"| {x['horizon']:,} | {x['replications']:,} | {x['rounds_per_second']:.3g} |")
+    failed = [x for x in report["checks"] if not x["passed"]]
+    return "\n".join(
+        [
+            f"{report['device']}, numba {report['versions']['numba']}, numba-cuda {report['versions']['numba-cuda']},"
+            f" numpy {report['versions']['numpy']}: {len(report['checks']) - len(failed)} of {len(report['checks'])} checks hold.",
+            "",
+            *rows,
+        ]
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--output", type=Path, help="where to write the numbers as JSON")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes")
+    parser.add_argument("--only", choices=("checks", "speed"), help="one part alone")
+    options = parser.parse_args()
+    if (reason := missing_gpu()) is not None:
+        print(reason, file=sys.stderr)
+        return 2
+    sizes = QUICK if options.quick else FULL
+    report: dict[str, Any] = {"device": _device(), "versions": _versions(), "checks": [], "speed": []}
+    start = time.perf_counter()
+    if options.only != "speed":
+        report["checks"] = check(sizes)
+    if options.only != "checks":
+        report["speed"] = measure(sizes)
+    report["seconds"] = time.perf_counter() - start
+    if options.output is not None:
+        options.output.write_text(json.dumps(report, indent=1), encoding="utf-8")
+    print("\n" + page(report) + f"\n\n{report['seconds']:.0f} s in all")
+    return 0 if all(x["passed"] for x in report["checks"]) else 1
+
+
+def _device() -> str:
+    from headwater.simulation.cuda_kernel import SIMULATED, cuda
+
+    if SIMULATED:
+        return "numba-cuda's simulator"
+    name = cuda.get_current_device().name
+    return name.decode() if isinstance(name, bytes) else str(name)
+
+
+def _versions() -> dict[str, str]:
+    import numba
+
+    found = importlib.util.find_spec("numba_cuda")
+    outside = getattr(importlib.import_module("numba_cuda"), "__version__", "?") if found else "built in"
+    return {"numba": numba.__version__, "numba-cuda": outside, "numpy": np.__version__, "python": sys.version.split()[0]}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
