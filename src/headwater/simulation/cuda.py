@@ -152,22 +152,27 @@ class _Run:
 
     def play(self, first: int, size: int) -> Iterator[tuple[int, int | None, Ints]]:
         """Launch after launch: the rounds played, the checkpoint that was reached, and the counts there, (3 K, size)."""
-        state = self.cuda.to_device(np.zeros((self.rows, size), dtype=self.whole))
-        threads = min(self.threads, size)
-        blocks = -(-size // threads)
+        state = self.cuda.device_array((self.rows, size), dtype=self.whole)  # the first launch clears it
         longest = max(64, min(LAUNCH_ROUNDS, LAUNCH_WORK // (size * self.arms) // 2 * 2))
-        cells, roots = self.tables
         t = 0
         for c, checkpoint in enumerate(self.rounds):
             while t < checkpoint:
                 length, halves = _stretch(t, checkpoint, longest)
-                factor = self.cuda.to_device(_factors(t, length, self.scale, self.rule == kernel.UCB1).astype(self.real))
-                where = (first, size, *self.key, t, np.int32(length))
-                self.kernel(halves)[blocks, threads](*where, *self.draws, cells, factor, roots, *self.params, state)
+                self.launch(state, first, t, length, halves)
                 self.cuda.synchronize()
                 t += length
                 reached = t == checkpoint
                 yield length, c if reached else None, state[: 3 * self.arms].copy_to_host() if reached else _NOTHING
+
+    def launch(self, state: Any, first: int, t: int, length: int, halves: tuple[int, int]) -> None:
+        """Rounds t + 1, ..., t + length of the replications whose columns ``state`` holds."""
+        size = state.shape[1]
+        threads = min(self.threads, size)
+        factor = self.cuda.to_device(_factors(t, length, self.scale, self.rule == kernel.UCB1).astype(self.real))
+        where = (first, size, *self.key, t, np.int32(length))
+        cells, roots = self.tables
+        play = self.kernel(halves)[-(-size // threads), threads]
+        play(*where, *self.draws, cells, factor, roots, *self.params, state)
 
 
 _NOTHING = np.empty((0, 0), dtype=np.int64)

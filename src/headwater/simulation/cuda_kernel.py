@@ -146,7 +146,8 @@ def kernel_for(
     ``halves``: which of the two rounds that share a draw it plays, ``BOTH``, the ``FORMER`` or the ``LATTER``.
     ``long``: an arm may be pulled more often than the table of roots is long.
     """
-    few, linear = arms <= UNROLLED_ARMS, atoms <= streams.LINEAR_ATOMS
+    # Written out, the long indices of the other rules would not fit into the cache of instructions.
+    few, linear = arms <= UNROLLED_ARMS and rule == UCB1, atoms <= streams.LINEAR_ATOMS
     constants = {
         "ARMS": arms,
         "ATOMS": atoms,
@@ -195,6 +196,9 @@ def _play(first, size, k0, k1, start, length, thresholds, guide, shift, cells, f
         limits[h] = thresholds[h]
     reference = ZERO
     most = ZERO
+    if start == 0:
+        for i in range(state.shape[0]):
+            state[i, r] = ZERO
     for k in range(ARMS):
         n[k] = state[k, r]
         total[k] = state[ARMS + k, r]
