@@ -13,8 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import headwater as hw
+from headwater import streams
 from headwater.errors import ProblemError
 from headwater.policies import Spec, make_spec
 from headwater.simulation import cuda, engine
@@ -270,3 +273,10 @@ def test_products_are_replaced() -> None:
     from headwater.policies.indices import ucb1_index
 
     assert with_products(ucb1_index, lambda a, b: 100 + a + b)(1, 2, 3) == 106
+
+
+@given(st.lists(st.integers(0, 2**32 - 1), min_size=6, max_size=6))
+def test_the_generator_multiplies_words(words: list[int]) -> None:
+    """On the GPU its products are of 32-bit words: nothing is lost."""
+    on_words = with_products(streams.philox, lambda a, b: (a & 0xFFFFFFFF) * (b & 0xFFFFFFFF))
+    assert on_words(*words) == streams.philox(*words)
