@@ -178,15 +178,18 @@ def print_simulation(run: Simulation) -> None:
         numbers = [short(row[key][-1]) for key in ("regret_mean", "regret_se", "regret_p50")]
         table.add_row(Text(name), *numbers, spread, f"{pulls:.1%}")
     console.print(table)
+    paired = "" if run.engine == "leap" else ", paired on the same draws of X"
     for row in results["comparisons"]:
         console.print(
             Text(
                 f"{row['policy']} less {row['against']}: {short(row['difference'])} "
-                f"({short(row['low'])} to {short(row['high'])}, 95 %, paired on the same draws of X)"
+                f"({short(row['low'])} to {short(row['high'])}, 95 %{paired})"
             )
         )
     rate = run.horizon * run.replications * len(run.outcomes) / max(run.seconds, 1e-9)
     console.print(Text(f"B = {run.reward_range:.6g}; {run.seconds:.2f} s, {rate:,.3g} rounds a second", style="dim"))
+    if run.reason:
+        console.print(Text(f"engine: {run.engine}, {run.reason}", style="dim"))
     if run.quantisation_error:
         note = f"X was quantised: that moves no arm's mean by more than {run.quantisation_error:.1g}"
         console.print(Text(note, style="dim"))

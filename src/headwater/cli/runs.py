@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 SIMULATE_EXAMPLES = (
     "Examples:  headwater simulate problem.toml --policy ucb1 --policy c-ucb --horizon 5000 --replications 500   |   "
     "headwater simulate problem.toml --policy c-ts:posterior=beta --output results/run --plot regret.png   |   "
+    "headwater simulate problem.toml --horizon 10000000000 --replications 200   |   "
     "headwater simulate problem.toml --replications 100000 --output results/big --workers 4   (after an end before its time, "
     "the same with --resume)   |   headwater simulate problem.toml --output s3://bucket/run --cluster tcp://scheduler:8786"
 )
@@ -29,6 +31,15 @@ SWEEP_EXAMPLES = (
     "results/sweep --workers 4 --resume   |   headwater sweep experiment.toml --output s3://bucket/sweep --cluster "
     "tcp://scheduler:8786"
 )
+
+
+class Engine(StrEnum):
+    auto = "auto"
+    step = "step"
+    leap = "leap"
+    cuda = "cuda"
+
+
 STOPPED = "what was finished is in {}: --resume goes on."
 
 Threads = Annotated[
@@ -60,6 +71,13 @@ def simulate(
     reward_range: Annotated[
         float | None, typer.Option(help="B, which scales exploration. Default: the widest arm's range.", show_default=False)
     ] = None,
+    engine: Annotated[
+        Engine,
+        typer.Option(
+            help="step plays every round; leap draws stretches of rounds at once (ucb1, kl-ucb, c-ucb, c-kl-ucb): 10^10 rounds "
+            "take moments; cuda uses a GPU; auto leaps from 10^7 rounds on."
+        ),
+    ] = Engine.auto,
     threads: Threads = None,
     workers: Workers = None,
     cluster: Cluster = None,
@@ -99,6 +117,7 @@ def simulate(
                 seed=seed,
                 checkpoints=checkpoint,
                 reward_range=reward_range,
+                engine=engine.value,
                 threads=threads,
                 progress=progress,
                 client=client,

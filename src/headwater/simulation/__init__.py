@@ -23,6 +23,7 @@ from headwater.pseudo import model_of
 from headwater.simulation.atoms import atoms_of
 from headwater.simulation.chunks import Setting
 from headwater.simulation.engine import make_model
+from headwater.simulation.engines import choose_engine
 from headwater.simulation.jobs import Job, Tally, run_jobs
 from headwater.simulation.results import Comparison, Outcome, Simulation, load_simulation
 
@@ -45,6 +46,7 @@ __all__ = [
 MAX_HORIZON = 2**40
 CHUNK = 256
 """Replications in a chunk; also what an interrupted run keeps in whole multiples of."""
+GPU_CHUNK = 2**20
 
 Progress = Callable[[int, int], None]
 
@@ -59,6 +61,7 @@ def simulate(
     seed: int = 0,
     checkpoints: ArrayLike | None = None,
     reward_range: float | None = None,
+    engine: str = "auto",
     threads: int | None = None,
     progress: Progress | None = None,
     client: Client | None = None,
@@ -77,7 +80,11 @@ def simulate(
     such as ``s3://bucket/run``), every chunk is kept there as it is finished, and then the whole, as ``Simulation.save`` writes
     it; ``resume`` does only what the folder lacks, ``overwrite`` begins again.
 
-    Time O(horizon × replications × K) per policy; memory O(replications × checkpoints × K).
+    ``engine``: "step" plays every round; "leap" (ucb1, kl-ucb, c-ucb, c-kl-ucb) draws stretches of rounds at once, so that
+    10,000,000,000 rounds take moments, from the same law but not the same x_t; "cuda" uses a GPU; "auto" leaps from 10,000,000
+    rounds on, where every policy can.
+
+    Time O(horizon × replications × K) per policy when every round is played; memory O(replications × checkpoints × K).
 
     >>> import headwater as hw
     >>> ads = hw.Problem(latent=hw.Discrete(["student", "worker", "retiree"]),
@@ -98,6 +105,7 @@ def simulate(
         seed=seed,
         checkpoints=checkpoints,
         reward_range=reward_range,
+        engine=engine,
         portable=client is not None or folder is not None,
     )
     if folder is not None:
@@ -129,6 +137,7 @@ def make_job(
     seed: int = 0,
     checkpoints: ArrayLike | None = None,
     reward_range: float | None = None,
+    engine: str = "auto",
     portable: bool = False,
 ) -> Job:
     """A simulation, checked and cut into chunks; ``portable`` where chunks leave this process, to workers or to files."""
@@ -150,15 +159,19 @@ def make_job(
     atoms = atoms_of(problem, law)
     evidence = evidence_of(problem) if any(spec.learns for spec in specs) else None
     known = problem if law is problem.distribution else problem.with_distribution(law)
+    model = make_model(atoms, scale=scale, evidence=evidence)
+    choice = choose_engine(engine, model, specs, horizon)
+    text = known.to_toml() if portable else ""
     return Job(
-        setting=Setting(known.to_toml() if portable else "", found.k_star, tuple(rounds.tolist()), seed, scale),
+        setting=Setting(text, found.k_star, tuple(rounds.tolist()), seed, scale, choice.engine),
         specs=specs,
         replications=replications,
-        size=CHUNK,
+        size=GPU_CHUNK if choice.engine == "cuda" else CHUNK,
         problem=known,
         gaps=found.gap,
         quantisation_error=atoms.error,
-        model=make_model(atoms, scale=scale, evidence=evidence),
+        model=model,
+        reason=choice.reason,
     )
 
 

@@ -19,7 +19,8 @@ from headwater.files import parse_problem
 from headwater.policies.evidence import evidence_of
 from headwater.policies.rules import Spec
 from headwater.simulation.atoms import atoms_of
-from headwater.simulation.engine import Model, make_model, oracle_rewards, simulate_counts
+from headwater.simulation.engine import Model, make_model
+from headwater.simulation.engines import best_rewards, run_engine
 from headwater.simulation.results import Outcome
 
 __all__ = ["Chunk", "Setting", "run_chunk"]
@@ -38,7 +39,7 @@ class Setting:
     checkpoints: tuple[int, ...]
     seed: int
     reward_range: float
-    engine: str = "auto"
+    engine: str = "step"
 
     @cached_property
     def digest(self) -> str:
@@ -94,11 +95,9 @@ def run_chunk(
         "threads": threads,
     }
     if spec is None:
-        reward = oracle_rewards(model, setting.best, **which)
+        reward = best_rewards(setting.engine, model, setting.best, **which)
         return Outcome(np.empty((*reward.shape, 0), dtype=np.int64), reward, np.empty((chunk.size, 0), dtype=np.int64))
-    if setting.engine != "auto":
-        which["engine"] = setting.engine
-    return Outcome(*simulate_counts(model, spec, **which, progress=progress))
+    return Outcome(*run_engine(setting.engine, model, spec, **which, progress=progress))
 
 
 @lru_cache(maxsize=4)

@@ -29,12 +29,22 @@ from headwater.policies.rules import Spec
 from headwater.policies.table import Channelled
 from headwater.simulation.atoms import Atoms
 from headwater.simulation.draws import draw_rewards, draw_rounds, level_of
-from headwater.simulation.leap import SURE, chances_of, leap
+from headwater.simulation.leap import SURE, chances_of, law_of, leap
 from headwater.simulation.learners import play_learners
 from headwater.simulation.lockstep import lockstep as run_lanes
 from headwater.simulation.threads import in_threads
 
-__all__ = ["BLOCK", "LOCKSTEP_ARMS", "Counts", "Model", "make_model", "oracle_rewards", "simulate_counts", "simulate_leaps"]
+__all__ = [
+    "BLOCK",
+    "LOCKSTEP_ARMS",
+    "Counts",
+    "Model",
+    "expected_rewards",
+    "make_model",
+    "oracle_rewards",
+    "simulate_counts",
+    "simulate_leaps",
+]
 
 Shape = Literal["auto", "lockstep", "single"]
 
@@ -184,6 +194,12 @@ def oracle_rewards(
 
     in_threads(run, replications, BLOCK, threads, None)
     return np.asarray(out * model.unit, dtype=float)
+
+
+def expected_rewards(model: Model, arm: int) -> float:
+    """The mean reward of an arm."""
+    law = law_of(arm, model.table.shape[1], model.level, model.thresholds, model.cuts)
+    return float(law @ model.table[arm, :, -1] * model.unit)
 
 
 _Dtype = type[np.int32] | type[np.int64]

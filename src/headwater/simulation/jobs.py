@@ -49,6 +49,8 @@ class Job:
     gaps: Floats
     quantisation_error: float
     model: Model
+    reason: str = ""
+    """Why this engine."""
     store: ChunkStore | None = None
     done: dict[Chunk, Outcome] = field(default_factory=dict)
     saved: Simulation | None = None
@@ -113,6 +115,8 @@ class Job:
             return f"holds a simulation with reward_range {old.reward_range}; expected {self.setting.reward_range}"
         if old.rounds.tolist() != list(self.setting.checkpoints):
             return f"holds a simulation of {old.horizon} rounds or with other checkpoints; expected the same checkpoints"
+        if old.engine != self.setting.engine:
+            return f"holds a simulation by the engine {old.engine}; expected {self.setting.engine}"
         return ""
 
     def take(self, chunk: Chunk, outcome: Outcome) -> None:
@@ -153,6 +157,8 @@ class Job:
             outcomes={spec.title: outcome for spec, outcome in zip(self.specs, outcomes, strict=True)},
             seconds=seconds,
             wanted=self.replications,
+            engine=self.setting.engine,
+            reason=self.reason,
         )
 
 

@@ -41,7 +41,7 @@ from headwater.policies.compile import compiled
 from headwater.simulation import urns
 from headwater.simulation.draws import atom_of, guide_shift, level_of
 
-__all__ = ["SURE", "Chances", "certain", "chances_of", "leap"]
+__all__ = ["SURE", "Chances", "certain", "chances_of", "law_of", "leap"]
 
 SURE = 46.0
 CURVE, MANY = 0.41, 64
@@ -65,17 +65,19 @@ class Chances(NamedTuple):
     width: Floats
 
 
-def chances_of(table: Ints, level: Ints, thresholds: Ints, cuts: Ints) -> Chances:
-    """Each arm's law of levels, by the same 53-bit thresholds that decide single rounds. O(K (J + M) K)."""
-    count, most = table.shape[:2]
+def law_of(k: int, levels: int, level: Ints, thresholds: Ints, cuts: Ints) -> Floats:
+    """How likely each of arm k's levels is, by the same 53-bit thresholds that decide single rounds: shape (M,). O(J M)."""
     whole = 2**streams.UNIFORM_BITS
     atoms = np.diff(thresholds, prepend=0, append=whole) / whole
-    law = np.zeros((count, most))
-    for k in range(count):
-        if cuts.size:
-            law[k] = atoms @ (np.diff(cuts[k], axis=1, prepend=0, append=whole) / whole)
-        else:
-            law[k] = np.bincount(level[k], weights=atoms, minlength=most)
+    if cuts.size:
+        return np.asarray(atoms @ (np.diff(cuts[k], axis=1, prepend=0, append=whole) / whole))
+    return np.asarray(np.bincount(level[k], weights=atoms, minlength=levels), dtype=float)
+
+
+def chances_of(table: Ints, level: Ints, thresholds: Ints, cuts: Ints) -> Chances:
+    """What ``leap`` reads of the arms' laws. O(K² M)."""
+    count = len(table)
+    law = np.stack([law_of(k, table.shape[1], level, thresholds, cuts) for k in range(count)])
     rest = np.cumsum(law[:, ::-1], axis=1)[:, ::-1]
     given = np.divide(law, rest, out=np.zeros_like(law), where=rest > 0)
     for k in range(count):

@@ -25,7 +25,8 @@ FORMAT, VERSION = "headwater-simulation", 1
 
 
 class Outcome(NamedTuple):
-    """One policy: ``pulls`` (N, C, K), realised ``reward`` (N, C), and rounds ``excluded`` (N, K) up to the horizon."""
+    """One policy: ``pulls`` (N, C, K), realised ``reward`` (N, C), and rounds ``excluded`` (N, K) up to the horizon; -1 where
+    they were not counted (the leap engine)."""
 
     pulls: Ints
     reward: Floats
@@ -56,6 +57,9 @@ class Simulation:
     outcomes: Mapping[str, Outcome]
     seconds: float
     wanted: int
+    engine: str = "step"
+    reason: str = ""
+    """Why this engine."""
 
     def __repr__(self) -> str:
         policies = ", ".join(self.outcomes)
@@ -76,12 +80,15 @@ class Simulation:
         return np.asarray(self._outcome(policy).pulls @ self.gaps)
 
     def realised_regret(self, policy: str) -> Floats:
-        """What the best arm would have paid on the same x_t, less what was paid: shape (N, C)."""
+        """What the best arm would have paid on the same x_t, less what was paid: shape (N, C).
+
+        Engines other than ``step`` take the best arm's mean instead.
+        """
         reward = self._outcome(policy).reward
         return np.asarray(self.oracle[: len(reward)] - reward)
 
     def compare(self, first: str, second: str) -> Comparison:
-        """Paired over replications; the common x_t are what makes the interval narrow."""
+        """Paired over replications; the common x_t are what makes the interval narrow (the leap engine has none)."""
         one, other = self.regret(first)[:, -1], self.regret(second)[:, -1]
         common = min(len(one), len(other))
         difference = one[:common] - other[:common]
@@ -112,6 +119,8 @@ class Simulation:
             "wanted": self.wanted,
             "seed": self.seed,
             "seconds": self.seconds,
+            "engine": self.engine,
+            "engine_reason": self.reason,
             "reward_range": self.reward_range,
             "quantisation_error": self.quantisation_error,
             "policies": {name: self._statistics(name) for name in names},
@@ -123,7 +132,7 @@ class Simulation:
     def _statistics(self, policy: str) -> dict[str, Any]:
         regret, realised, outcome = self.regret(policy), self.realised_regret(policy), self._outcome(policy)
         low, middle, high = np.quantile(regret, [0.05, 0.5, 0.95], axis=0)
-        arms = self.problem.names
+        arms, excluded = self.problem.names, outcome.excluded.mean(axis=0) / self.horizon
         return {
             "replications": len(regret),
             "rounds": self.rounds.tolist(),
@@ -135,7 +144,7 @@ class Simulation:
             "realised_regret_mean": realised.mean(axis=0).tolist(),
             "realised_regret_se": [_standard_error(column) for column in realised.T],
             "pulls_mean": dict(zip(arms, outcome.pulls[:, -1].mean(axis=0).tolist(), strict=True)),
-            "excluded_share": dict(zip(arms, (outcome.excluded.mean(axis=0) / self.horizon).tolist(), strict=True)),
+            "excluded_share": None if np.any(outcome.excluded < 0) else dict(zip(arms, excluded.tolist(), strict=True)),
         }
 
     def save(self, folder: str | Path, *, command: str = "", overwrite: bool = False) -> None:
@@ -194,6 +203,8 @@ class Simulation:
             "reward_range": self.reward_range,
             "quantisation_error": self.quantisation_error,
             "seconds": self.seconds,
+            "engine": self.engine,
+            "engine_reason": self.reason,
             "policies": list(self.outcomes),
             "command": command,
             "versions": {name: version(name) for name in ("headwater", "numpy", "numba", "scipy")}
@@ -272,6 +283,8 @@ def _assemble(manifest: dict[str, Any], problem: Problem, data: Any) -> Simulati
         outcomes=outcomes,
         seconds=float(manifest["seconds"]),
         wanted=int(manifest["wanted"]),
+        engine=str(manifest.get("engine", "step")),
+        reason=str(manifest.get("engine_reason", "")),
     )
 
 
