@@ -65,6 +65,14 @@ def test_ucb1_agrees_action_for_action(name: str, arms: int, atoms: int) -> None
 
 
 @on_device
+@pytest.mark.parametrize("weights", [[1, 0, 0], [0, 3, 0], [2, 0, 5, 0, 0], [0, 0, 1]])
+def test_atoms_of_probability_zero(weights: list[int]) -> None:
+    size = len(weights)
+    rows = [[float(j) for j in range(size)], [(size - j) / 2 for j in range(size)]]
+    same(*both(laid_out(Toy(rows, weights).problem())[1], make_spec("c-ucb")))
+
+
+@on_device
 def test_every_action_agrees() -> None:
     horizon = 60 if SIMULATED else 600
     same(*both(toy(3, 5, 1), make_spec("c-ucb"), checkpoints=np.arange(1, horizon + 1)))

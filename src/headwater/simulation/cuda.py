@@ -133,7 +133,9 @@ class _Run:
         cells = _cells(model)
         self.whole = np.int64 if cells.size >= 2**31 else engine._integers(model, self.rounds[-1])
         self.rows = cuda_kernel.row_count(self.arms, self.filtered)
-        kind: Any = (self.arms, atoms, self.rule, self.filtered, real, self.whole, self.rounds[-1] > ROOTS)
+        # A threshold of 2**53 is never reached: the atoms after it have probability 0.
+        limits = 0 if model.guide.size else int((model.thresholds < 2**streams.UNIFORM_BITS).sum())
+        kind: Any = (self.arms, atoms, limits, self.rule, self.filtered, real, self.whole, self.rounds[-1] > ROOTS)
         self.kernel: Callable[[tuple[int, int]], Any] = lambda halves: cuda_kernel.kernel_for(*kind, halves)
         guided = model.guide if model.guide.size else np.zeros(1, dtype=np.int64)
         thresholds = model.thresholds if model.thresholds.size else np.zeros(1, dtype=np.int64)

@@ -39,12 +39,11 @@ finally:
     if _MISSING:
         delattr(np, "row_stack")
 
-__all__ = ["BOTH", "FORMER", "LATTER", "SIMULATED", "THREADS", "UNROLLED_ARMS", "cuda", "kernel_for", "row_count"]
+__all__ = ["SIMULATED", "THREADS", "cuda", "kernel_for", "row_count"]
 
 SIMULATED = bool(getattr(config, "ENABLE_CUDASIM", False))
 THREADS = 128  # a block
 UNROLLED_ARMS = 8  # beyond, the sums of all pairs no longer fit into registers
-BOTH, FORMER, LATTER = (0, 2), (0, 1), (1, 2)
 
 cuda: Any = numba_cuda
 
@@ -86,6 +85,7 @@ def _alone(x: float, y: float) -> Any:
 
 
 LATENT, NORMAL_DRAW = streams.LATENT, streams.NORMAL
+WORD, SPARE = np.uint64(32), np.uint64(64 - streams.UNIFORM_BITS)
 _philox = _device(streams.philox if SIMULATED else with_products(streams.philox, _wide))
 _counter = _device(streams.counter_words)
 _join = _device(streams.join)
@@ -139,12 +139,12 @@ def row_count(arms: int, filtered: bool) -> int:
 
 @lru_cache(maxsize=64)
 def kernel_for(
-    arms: int, atoms: int, rule: int, filtered: bool, real: Any, whole: Any, long: bool, halves: tuple[int, int] = BOTH
+    arms: int, atoms: int, limits: int, rule: int, filtered: bool, real: Any, whole: Any, long: bool, halves: tuple[int, int]
 ) -> Any:
     """The kernel for K arms and J atoms, computing in ``real`` and ``whole`` numbers; see ``_play``.
 
-    ``halves``: which of the two rounds that share a draw it plays, ``BOTH``, the ``FORMER`` or the ``LATTER``.
-    ``long``: an arm may be pulled more often than the table of roots is long.
+    ``limits``: how many thresholds a draw can reach, where there are few atoms. ``long``: an arm may be pulled more often
+    than the table of roots is long. ``halves``: which of the two rounds that share a draw to play, from and to.
     """
     # Written out, the long indices of the other rules would not fit into the cache of instructions.
     few, linear = arms <= UNROLLED_ARMS and rule == UCB1, atoms <= streams.LINEAR_ATOMS
@@ -152,8 +152,8 @@ def kernel_for(
         "ARMS": arms,
         "ATOMS": atoms,
         "GUIDED": not linear,
-        "LIMITS": atoms - 1 if linear else 0,
-        "LIMITS_SHAPE": max(atoms - 1, 1) if linear else 1,
+        "LIMITS": limits if linear else 0,
+        "LIMITS_SHAPE": max(limits, 1) if linear else 1,
         "SUMS_SHAPE": (arms, arms) if few else (1, 1),
         "WIDE": arms + 1,
         "FROM": halves[0],
@@ -191,9 +191,9 @@ def _play(first, size, k0, k1, start, length, thresholds, guide, shift, cells, f
     root = cuda.local.array(ARMS, REAL)
     sums = cuda.local.array(SUMS_SHAPE, WHOLE)
     against = cuda.local.array(ARMS, WHOLE)
-    limits = cuda.local.array(LIMITS_SHAPE, np.int64)
+    limits = cuda.local.array(LIMITS_SHAPE, np.uint64)
     for h in range(LIMITS):
-        limits[h] = thresholds[h]
+        limits[h] = np.uint64(thresholds[h]) << SPARE
     reference = ZERO
     most = ZERO
     if start == 0:
@@ -220,12 +220,14 @@ def _play(first, size, k0, k1, start, length, thresholds, guide, shift, cells, f
         for half in range(FROM, TO):
             at = np.uint32((TO - FROM) * b + half - FROM)
             # x_t
-            u = _join(w2, w3) if half else _join(w0, w1)
             j = ZERO
             if GUIDED:
-                j = WHOLE(_atom_of(u, thresholds, guide, shift))
-            for h in range(LIMITS):
-                j = WHOLE(j + cuda.selp(u >= limits[h], ONE, ZERO))
+                j = WHOLE(_atom_of(_join(w2, w3) if half else _join(w0, w1), thresholds, guide, shift))
+            else:
+                # A threshold has 53 bits: shifted by 11, it compares alike with the draw's 64, which need not be joined.
+                u = (np.uint64(w2 if half else w0) << WORD) | np.uint64(w3 if half else w1)
+                for h in range(LIMITS):
+                    j = WHOLE(j + cuda.selp(u >= limits[h], ONE, ZERO))
             # The arm: in increasing order, so a tie keeps the lower number.
             ahead = factor[at]
             best = -INFINITY
@@ -243,9 +245,9 @@ def _play(first, size, k0, k1, start, length, thresholds, guide, shift, cells, f
                     if best < INFINITY and _kl_reaches(mean[k], float(n[k]), best, ahead, low, span):
                         x = REAL(_kl_ucb(mean[k], float(n[k]), ahead, low, span))
                 if FILTERED:
-                    barred = (against[k] if FEW else state[3 * ARMS + reference * ARMS + k, r]) > 0
-                    out[k] = WHOLE(out[k] + cuda.selp(barred, ONE, ZERO))
-                    better = (x > best) & (not barred)
+                    free = (against[k] if FEW else state[3 * ARMS + reference * ARMS + k, r]) <= 0
+                    out[k] = WHOLE(out[k] + cuda.selp(free, ZERO, ONE))
+                    better = (x > best) & free
                 else:
                     better = x > best
                 best = cuda.selp(better, x, best)
