@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
@@ -155,7 +156,8 @@ class _Run:
     def play(self, first: int, size: int) -> Iterator[tuple[int, int | None, Ints]]:
         """Launch after launch: the rounds played, the checkpoint that was reached, and the counts there, (3 K, size)."""
         state = self.cuda.device_array((self.rows, size), dtype=self.whole)  # the first launch clears it
-        longest = max(64, min(LAUNCH_ROUNDS, LAUNCH_WORK // (size * self.arms) // 2 * 2))
+        work = LAUNCH_WORK if self.rule == kernel.UCB1 else LAUNCH_WORK // 64  # logarithms take time
+        longest = min(LAUNCH_ROUNDS, max(64, work // (size * self.arms) // 2 * 2))
         t = 0
         for c, checkpoint in enumerate(self.rounds):
             while t < checkpoint:
@@ -173,8 +175,10 @@ class _Run:
         factor = self.cuda.to_device(_factors(t, length, self.scale, self.rule == kernel.UCB1).astype(self.real))
         where = (first, size, *self.key, t, np.int32(length))
         cells, roots = self.tables
-        play = self.kernel(halves)[-(-size // threads), threads]
-        play(*where, *self.draws, cells, factor, roots, *self.params, state)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Grid size")  # few replications are the caller's choice
+            play = self.kernel(halves)[-(-size // threads), threads]
+            play(*where, *self.draws, cells, factor, roots, *self.params, state)
 
 
 _NOTHING = np.empty((0, 0), dtype=np.int64)
