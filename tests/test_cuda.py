@@ -224,6 +224,7 @@ def test_imports_where_numpy_has_no_row_stack(simulated: str) -> None:
         "import numpy as np\n"
         "if hasattr(np, 'row_stack'): del np.row_stack\n"
         "import headwater.simulation.cuda_kernel as kernel\n"
+        "kernel.SIMULATED or __import__('numba.cuda.cudaimpl')\n"  # what a first compilation imports
         "print(kernel.SIMULATED, hasattr(np, 'row_stack'))"
     )
     assert python(code, NUMBA_ENABLE_CUDASIM=simulated) == f"{simulated == '1'} False\n"

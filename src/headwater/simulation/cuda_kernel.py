@@ -14,6 +14,7 @@ This module imports ``numba.cuda``; nothing imports it before a GPU is asked for
 
 from __future__ import annotations
 
+import importlib
 from functools import lru_cache
 from typing import Any
 
@@ -25,7 +26,8 @@ from headwater.policies.kernel import NORMAL, UCB1
 from headwater.simulation.draws import atom_of
 from headwater.simulation.unroll import specialised, with_products
 
-# numba-cuda up to 0.30 asks numpy for row_stack when it is imported, which numpy 2.5 no longer has.
+# numba-cuda up to 0.30 asks numpy for row_stack, which numpy 2.5 no longer has, in a module that it imports when it first
+# compiles: import that here, with the name in place.
 _MISSING = not hasattr(np, "row_stack")
 if _MISSING:
     setattr(np, "row_stack", np.vstack)  # noqa: B010
@@ -35,13 +37,16 @@ try:
     from numba import types
     from numba.core import config
     from numba.extending import intrinsic
+
+    SIMULATED = bool(getattr(config, "ENABLE_CUDASIM", False))
+    if _MISSING and not SIMULATED:
+        importlib.import_module("numba.cuda.cudaimpl")
 finally:
     if _MISSING:
         delattr(np, "row_stack")
 
 __all__ = ["SIMULATED", "THREADS", "cuda", "kernel_for", "row_count"]
 
-SIMULATED = bool(getattr(config, "ENABLE_CUDASIM", False))
 THREADS = 128  # a block
 UNROLLED_ARMS = 8  # beyond, the sums of all pairs no longer fit into registers
 
