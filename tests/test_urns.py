@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from headwater.policies.compile import compiled
+from headwater.policies.compile import allocating, compiled
 from headwater.simulation import urns
 
 DRAWS = 200_000
@@ -34,7 +34,7 @@ def _splits(whole: Any, n: int, taken: int, stream: Any, out: Any) -> None:
         urns.split(whole, n, taken, stream, out[i])
 
 
-@compiled
+@allocating
 def _orders(whole: Any, stream: Any, out: Any) -> None:
     for i in range(len(out)):
         left = whole.copy()

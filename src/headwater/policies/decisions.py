@@ -21,6 +21,7 @@ from headwater.policies.compile import compiled
 from headwater.policies.exploration import explore
 from headwater.policies.joint import decide, witness
 from headwater.policies.learner import BINNED, DISCOUNT, MOVES, PRIOR, WIDTH, ZERO, Learner, check
+from headwater.policies.vectors import put
 
 __all__ = ["choose", "count_ruled_out", "learn", "step"]
 
@@ -46,24 +47,25 @@ def _own_index(
 
 
 @compiled
-def _move(meta: Ints, learner: Learner) -> Floats:
-    """The draw (J,) of the law of X for this round: where the chain moves, which it does once a round, whoever asks how often.
+def _move(meta: Ints, learner: Learner) -> None:
+    """Leave this round's draw of the law of X in ``draft[1:]``: where the chain moves, once a round, whoever asks how often.
 
     The chain itself follows with the reward (``learn``): what it is depends on the rewards alone.
     """
     lens, mind, knobs, particle = learner.lens, learner.mind, learner.knobs, learner.draft[1:]
     t, run, k0, k1 = meta[kernel.ROUND] + 1, meta[kernel.REPLICATION], meta[kernel.SEED_LOW], meta[kernel.SEED_HIGH]
     if learner.draft[0] != t:
-        learner.draft[0], particle[:] = t, learner.particle
+        learner.draft[0] = t
+        put(learner.particle, particle)
         moves = int(knobs[MOVES])
         sampler.walk(moves, lens.start, lens.row, lens.weight, mind.n, knobs[PRIOR], particle, learner.chain, t, run, k0, k1)
-    return particle
 
 
 @compiled
 def _draw_means(meta: Ints, params: Floats, mean: Floats, root: Floats, learner: Learner, index: Floats) -> int:
     """Every arm's mean under one draw of the law of X; a doubted arm's from its own rewards. Returns the best arm."""
-    lens, mind, knobs, particle = learner.lens, learner.mind, learner.knobs, _move(meta, learner)
+    _move(meta, learner)
+    lens, mind, knobs, particle = learner.lens, learner.mind, learner.knobs, learner.draft[1:]
     t, run, k0, k1 = meta[kernel.ROUND] + 1, meta[kernel.REPLICATION], meta[kernel.SEED_LOW], meta[kernel.SEED_HIGH]
     best = 0
     for k in range(index.size):
@@ -181,12 +183,12 @@ def _audit(
     budget, bar = kernel.audit_budget(params[kernel.AUDIT], log_t), kernel.audit_bar(mean[most], log_t, params[kernel.SPAN])
     if bar == np.inf or log_t < kernel.AUDIT_BEGIN or not (joint_ucb or arm == most):
         return arm
-    out, least = arm, np.inf
+    out, least, scaled = arm, np.inf, (bar - learner.knobs[ZERO]) / learner.knobs[WIDTH]
     for k in range(mean.size):
-        if k != arm:
+        allowed = joint_ucb and learner.mind.arms[k, joint.FLOOR] >= scaled  # not excluded, as its bound says already
+        if k != arm and not allowed:
             need = _short_of(k, bar, budget, counts, seen, learner)
             if need < least and joint_ucb:
-                scaled = (bar - learner.knobs[ZERO]) / learner.knobs[WIDTH]
                 need = np.inf if joint.reaches(learner.lens, learner.mind, k, delta, scaled) else need
             if need < least:
                 out, least = k, need
@@ -209,7 +211,8 @@ def learn(
     """Count that ``arm`` paid ``units`` units, into its bin b. O(K)."""
     if meta[kernel.POLICY] == kernel.LATENT_TS:
         check(learner)
-        learner.particle[:] = _move(meta, learner)
+        _move(meta, learner)
+        put(learner.draft[1:], learner.particle)
     meta[kernel.ROUND] += 1
     n, total = counts[kernel.PULLS, arm] + 1, counts[kernel.TOTAL, arm] + units
     counts[kernel.PULLS, arm], counts[kernel.TOTAL, arm] = n, total

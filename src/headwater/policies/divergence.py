@@ -9,12 +9,12 @@ import math
 import numpy as np
 
 from headwater.arrays import Floats
-from headwater.policies.compile import compiled
+from headwater.policies.compile import allocating
 
 __all__ = ["curvature", "gradients", "pays", "used"]
 
 
-@compiled
+@allocating
 def pays(full: Floats, q: Floats, pay: Floats) -> float:
     """``pay = A Q``; returns the mass of Q."""
     for i in range(pay.size):
@@ -22,7 +22,7 @@ def pays(full: Floats, q: Floats, pay: Floats) -> float:
     return float(np.sum(q))
 
 
-@compiled
+@allocating
 def used(owner: Floats, law: Floats, pay: Floats, mass: float, used: Floats) -> None:
     """Add mass · KL(A_k p || A_k Q / mass) to ``used[k]``: a (t - log(1 + t)), exact also where A_k Q is nearly a."""
     for i in range(law.size):
@@ -34,7 +34,7 @@ def used(owner: Floats, law: Floats, pay: Floats, mass: float, used: Floats) -> 
         used[k] += a * (t - (math.log1p(t) if t > -0.5 else math.log(pay[i] / a)))
 
 
-@compiled
+@allocating
 def gradients(channel: Floats, owner: Floats, law: Floats, pay: Floats, mass: float, out: Floats) -> None:
     """``out[k, x]`` is the derivative of G_k by Q[x]: the sum over rows i of (1 - b_i) A_ix + (A p)_i log b_i.
 
@@ -51,7 +51,7 @@ def gradients(channel: Floats, owner: Floats, law: Floats, pay: Floats, mass: fl
             out[k, x] += slope * channel[i, x] - law[i] * log
 
 
-@compiled
+@allocating
 def curvature(
     channel: Floats, owner: Floats, law: Floats, pay: Floats, mass: float, slack: Floats, q: Floats, e: Floats, out: Floats
 ) -> None:

@@ -13,6 +13,7 @@ from headwater.policies import joint, kernel, programme
 from headwater.policies.compile import compiled
 from headwater.policies.learner import WIDTH, ZERO, Learner
 from headwater.policies.likelihood import Lens, climb, log_likelihood, tilt_slope
+from headwater.policies.vectors import put
 
 __all__ = ["explore", "plan"]
 
@@ -75,7 +76,8 @@ def explore(meta: Ints, counts: Ints, learner: Learner, index: Floats) -> int:
         return int(learner.held[1])
     mind.laws[arms] = 1.0 / size
     mind.whole[joint.FRESH] = -1.0
-    law = joint.likeliest(lens, mind)
+    joint.freshen(lens, mind)
+    law = mind.laws[arms]
     best, z, h = 0, mind.z, lens.atoms[3]
     for k in range(arms):
         x = 0.0
@@ -98,7 +100,7 @@ def explore(meta: Ints, counts: Ints, learner: Learner, index: Floats) -> int:
             h[j] = (1.0 - size * share) * law[j] + share
             moved = max(moved, abs(h[j] - learner.planned[j]))
         if moved > 0.005:
-            learner.planned[:] = h
+            put(h, learner.planned)
             plan(learner)
         most = 0.0
         for k in range(arms):

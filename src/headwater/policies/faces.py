@@ -10,8 +10,8 @@ import math
 import numpy as np
 
 from headwater.arrays import Floats
-from headwater.policies.compile import compiled
-from headwater.policies.triangular import backsolve
+from headwater.policies.compile import allocating
+from headwater.policies.vectors import backsolve, put
 
 __all__ = ["LEAD", "factor", "independent", "reach", "scaled"]
 
@@ -23,7 +23,7 @@ _RIDGE = 1e-13
 STEPS = 200
 
 
-@compiled
+@allocating
 def factor(a: Floats, n: int) -> None:
     """Cholesky in place, lower; a pivot lost to rounding is raised: the step is then shorter, still downhill."""
     for i in range(n):
@@ -38,7 +38,7 @@ def factor(a: Floats, n: int) -> None:
                 a[i, j] = total / a[j, j]
 
 
-@compiled
+@allocating
 def _excess(a: Floats, p: Floats, x: int) -> float:
     """``a[x] - a·p`` without cancellation: where a[x] is the value of nearly all of p, what is left is exact."""
     total = 0.0
@@ -47,7 +47,7 @@ def _excess(a: Floats, p: Floats, x: int) -> float:
     return total
 
 
-@compiled
+@allocating
 def independent(full: Floats, best: Floats, owner: Floats, inner: Floats, rows: Floats, spare: Floats, size: Floats) -> int:
     """Fill ``rows`` with independent ones among the best arms' A_i - (A p)_i 1 and say how many: at most J - 1.
 
@@ -83,7 +83,7 @@ def independent(full: Floats, best: Floats, owner: Floats, inner: Floats, rows: 
     return count
 
 
-@compiled
+@allocating
 def scaled(rows: Floats, count: int, q: Floats, out: Floats, size: Floats) -> None:
     """The first ``count`` rows times q, each of length 1; ``size`` keeps the lengths."""
     for i in range(count):
@@ -96,7 +96,7 @@ def scaled(rows: Floats, count: int, q: Floats, out: Floats, size: Floats) -> No
             out[i, x] /= size[i]
 
 
-@compiled
+@allocating
 def _gain(h: Floats, q: Floats, d: Floats, t: float, step: float) -> float:
     """What t h·q + sum log q gains with q (1 + step d)."""
     gain = 0.0
@@ -105,7 +105,7 @@ def _gain(h: Floats, q: Floats, d: Floats, t: float, step: float) -> float:
     return gain
 
 
-@compiled
+@allocating
 def reach(rows: Floats, count: int, h: Floats, p: Floats, q: Floats, unit: Floats, gram: Floats, more: Floats) -> bool:
     """Find an interior law q with ``rows @ q = 0`` and ``h @ q = 0``, from p, where h is below; False if there is none.
 
@@ -115,7 +115,7 @@ def reach(rows: Floats, count: int, h: Floats, p: Floats, q: Floats, unit: Float
     n = q.size
     lam, size, d, last = more[0], more[1], more[2], more[3]
     rows[count, :] = 1.0  # the mass
-    q[:] = p
+    put(p, q)
     t = n / max(-np.dot(h, p), 1e-3)
     for turn in range(STEPS):
         scaled(rows, count + 1, q, unit, size)
@@ -152,7 +152,7 @@ def reach(rows: Floats, count: int, h: Floats, p: Floats, q: Floats, unit: Float
         while 1 <= 4 * step < most and _gain(h, q, d, t, 4 * step) > gain + 0.1:
             step *= 4
             gain = _gain(h, q, d, t, step)
-        last[:] = q
+        put(q, last)
         before, after = np.dot(h, q), 0.0
         for x in range(n):
             q[x] *= 1 + step * d[x]

@@ -21,7 +21,7 @@ import numpy as np
 from headwater.arrays import Floats, Ints
 from headwater.policies.compile import compiled
 from headwater.policies.simplex import FEASIBLE, INFEASIBLE, OPTIMAL, maximise, solve_size
-from headwater.policies.triangular import backsolve
+from headwater.policies.vectors import backsolve, put
 
 __all__ = ["imply", "likeliest", "likeliest_size", "work_size"]
 
@@ -125,7 +125,7 @@ def likeliest(a: Floats, q: Floats, f: Floats, work: Floats) -> float:
     square = work[4 * n + 2 * m : 4 * n + 2 * m + m * m].reshape((m, m))
     p[:] = 1.0 / n
     delta = _certify(a, q, p, f, ds)
-    best[:] = p
+    put(p, best)
     for i in range(m):
         w[i] = 0.9 * q[i] / (f[i] * (1.0 + delta))
     for j in range(n):
@@ -145,8 +145,8 @@ def likeliest(a: Floats, q: Floats, f: Floats, work: Floats) -> float:
             break
         if now < delta:
             delta = now
-            best[:] = p
-    p[:] = best
+            put(p, best)
+    put(best, p)
     total = np.sum(p)
     for i in range(m):
         f[i] = 0.0
@@ -240,7 +240,7 @@ def _project(k: int, a: Floats, g: Floats, seen: Ints, bases: Ints, bound: Float
     for i in range(rows):
         if seen[i] > 0:
             q[m] = seen[i] / n
-            packed[m, :] = a[i]
+            put(a[i], packed[m])
             m += 1
     delta = likeliest(packed[:m], q[:m], b[:m], rest)
     for i in range(m):
@@ -278,7 +278,7 @@ def imply(k: int, a: Floats, g: Floats, seen: Ints, bases: Ints, bound: Floats, 
         b[m], near[m] = seen[m] / n, FEASIBLE
     for ell in range(g.shape[0]):
         if ell != k:
-            c[:] = g[ell]
+            put(g[ell], c)
             status, bound[ell] = _bound(a, b, near, c, bases[ell, :rows], spare[points + 2 * rows :])
             if status == INFEASIBLE:
                 _project(k, a, g, seen, bases, bound, packed, spare)

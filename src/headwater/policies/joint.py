@@ -35,6 +35,7 @@ import numpy as np
 from headwater.arrays import Floats, Ints
 from headwater.policies.compile import compiled
 from headwater.policies.likelihood import Lens, climb, log_likelihood, through, tilt_slope
+from headwater.policies.vectors import put
 
 __all__ = [
     "BOUND",
@@ -43,6 +44,7 @@ __all__ = [
     "contradiction",
     "decide",
     "doubt",
+    "freshen",
     "lift",
     "likeliest",
     "make_mind",
@@ -196,11 +198,16 @@ def _solve_likeliest(lens: Lens, mind: Mind) -> None:
 
 
 @compiled
-def likeliest(lens: Lens, mind: Mind) -> Floats:
-    """The law (J,) that makes the counts most likely: a view, up to date until the next reward. Uniform before the first."""
+def freshen(lens: Lens, mind: Mind) -> None:
+    """Bring the likeliest law, ``mind.laws[-1]``, up to date."""
     if mind.whole[FRESH] <= 0.0 and mind.whole[TOTAL] > 0.0:
         _solve_likeliest(lens, mind)
-    return mind.laws[mind.arms.shape[0]]
+
+
+def likeliest(lens: Lens, mind: Mind) -> Floats:
+    """The law (J,) that makes the counts most likely: a view, up to date until the next reward. Uniform before the first."""
+    freshen(lens, mind)
+    return mind.laws[-1]
 
 
 @compiled
@@ -245,7 +252,7 @@ def _solve_arm(lens: Lens, mind: Mind, ell: int, delta: float) -> None:
     p, z, arm = mind.laws[ell], mind.z, mind.arms[ell]
     g = lens.g[ell]
     if arm[THETA] <= 0.0:
-        p[:] = mind.laws[mind.arms.shape[0]]
+        put(mind.laws[mind.arms.shape[0]], p)
     theta = lift(lens, mind.n, mind.whole[TOTAL], g, delta, mind.whole[BEST], arm[THETA], p, z)
     grad = lens.atoms[0]
     peak, top = -np.inf, 0.0

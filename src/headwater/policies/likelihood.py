@@ -24,7 +24,7 @@ import numpy as np
 
 from headwater.arrays import Floats, Ints
 from headwater.policies.compile import compiled
-from headwater.policies.triangular import backsolve
+from headwater.policies.vectors import backsolve
 from headwater.pseudo.channels import Channels
 
 __all__ = ["Lens", "climb", "log_likelihood", "make_lens", "maximise_likelihood", "spread", "through", "tilt_slope"]

@@ -33,10 +33,10 @@ from typing import NamedTuple
 import numpy as np
 
 from headwater.arrays import Floats, Ints
-from headwater.policies.compile import compiled
+from headwater.policies.compile import allocating
 from headwater.policies.divergence import curvature, gradients, pays, used
 from headwater.policies.faces import factor, independent, reach, scaled
-from headwater.policies.triangular import backsolve
+from headwater.policies.vectors import backsolve, put
 
 __all__ = ["NOTHING", "SOLVED", "STALLED", "rates", "workspace_size"]
 
@@ -87,7 +87,7 @@ class _Space(NamedTuple):
     line: Floats
 
 
-@compiled
+@allocating
 def workspace_size(count: int, points: int, rows: int) -> int:
     """How many float64 :func:`rates` needs for K arms, J points and N channel rows: O(K N + N J + K² J + J²).
 
@@ -100,7 +100,7 @@ def workspace_size(count: int, points: int, rows: int) -> int:
     return shared + faces + 4 * arms + 4 * wide * n + arms * arms + 6 * (n + arms)
 
 
-@compiled
+@allocating
 def _block(
     hessian: Floats,
     unit: Floats,
@@ -119,17 +119,15 @@ def _block(
     n = gradient.size
     factor(hessian, n)
     for i in range(count):
-        more[i, :n] = unit[i]
+        put(unit[i], more[i, :n])
         backsolve(hessian, n, more[i, :n])
         for m in range(i + 1):
             gram[i, m] = np.dot(unit[m], more[i, :n])
     factor(gram, count)
     for k in range(right.shape[0] + 1):
         d, v = solved[k], nu[k, :count]
-        if k == 0:
-            d[:] = -gradient
-        else:
-            d[:] = -right[k - 1]
+        for x in range(n):
+            d[x] = -gradient[x] if k == 0 else -right[k - 1, x]
         backsolve(hessian, n, d)
         for i in range(count):
             v[i] = np.dot(unit[i], d)
@@ -141,7 +139,7 @@ def _block(
                 d[x] -= v[i] * more[i, x]
 
 
-@compiled
+@allocating
 def _couple(b: Floats, solved: Floats, nu: Floats, metric: Floats, faces: int, system: Floats, beta: Floats) -> None:
     """Add to each face's step its answer to the slacks, which alone couple the faces: (s / tc - B d) beta = B d0.
 
@@ -166,7 +164,7 @@ def _couple(b: Floats, solved: Floats, nu: Floats, metric: Floats, faces: int, s
                 nu[f, 0, i] += beta[k] * nu[f, 1 + k, i]
 
 
-@compiled
+@allocating
 def _slacks(s: _Space, q: Floats, faces: int, slack: Floats) -> float:
     """Fill ``pay``, ``mass`` and ``slack`` = gap - G(Q); returns the least slack as a part of its gap."""
     slack[:] = 0.0
@@ -180,7 +178,7 @@ def _slacks(s: _Space, q: Floats, faces: int, slack: Floats) -> float:
     return least
 
 
-@compiled
+@allocating
 def _direction(s: _Space, count: int, faces: int, t: float) -> float:
     """Newton's step from Q, relative to it, into ``solved[:, 0]``; returns the squared decrement: what it promises, doubled."""
     n, gradient, reach = s.q.shape[1], s.line[0], s.line[5, : s.gap.size]
@@ -188,7 +186,7 @@ def _direction(s: _Space, count: int, faces: int, t: float) -> float:
         reach[k] = 1 / (t * s.line[4, k])
     for f in range(faces):
         q = s.q[f]
-        s.rows[count, :] = s.h[f]
+        put(s.h[f], s.rows[count])
         scaled(s.rows, count + 1, q, s.unit, s.size[f])
         gradients(s.channel, s.owner, s.law, s.pay[f], s.mass[f], s.b[f])
         for x in range(n):
@@ -197,7 +195,7 @@ def _direction(s: _Space, count: int, faces: int, t: float) -> float:
             for x in range(n):
                 s.b[f, k, x] *= q[x]
                 gradient[x] += s.b[f, k, x] / s.slack[k]
-        s.trial[f, :] = gradient[:n]
+        put(gradient[:n], s.trial[f])
         curvature(s.channel, s.owner, s.law, s.pay[f], s.mass[f], reach, q, s.line[1, :n], s.hessian)
         _block(s.hessian, s.unit, count + 1, s.trial[f], s.b[f], s.solved[f], s.nu[f], s.more, s.gram)
     for k in range(s.gap.size):
@@ -209,7 +207,7 @@ def _direction(s: _Space, count: int, faces: int, t: float) -> float:
     return down
 
 
-@compiled
+@allocating
 def _change(s: _Space, faces: int, t: float, step: float) -> float:
     """How the barrier changes with Q (1 + step d), which goes to ``trial`` and its slacks to ``fresh``.
 
@@ -229,7 +227,7 @@ def _change(s: _Space, faces: int, t: float, step: float) -> float:
     return change - t * mass
 
 
-@compiled
+@allocating
 def _descend(s: _Space, faces: int, t: float, down: float) -> bool:
     """Move Q along the step until the barrier has fallen enough, with ``pay``, ``mass`` and ``slack``; False if it will not.
 
@@ -255,12 +253,13 @@ def _descend(s: _Space, faces: int, t: float, down: float) -> bool:
                 break
             step, change = 4 * step, further
         _change(s, faces, t, step)
-    s.q[:faces] = s.trial[:faces]
-    s.slack[:] = s.fresh
+    for f in range(faces):
+        put(s.trial[f], s.q[f])
+    put(s.fresh, s.slack)
     return True
 
 
-@compiled
+@allocating
 def _certificate(s: _Space, count: int, faces: int, t: float) -> float:
     """A lower bound of min_ell F_ell at the rates Newton's step proposes: the least entry of u - E' lam over the faces.
 
@@ -281,7 +280,7 @@ def _certificate(s: _Space, count: int, faces: int, t: float) -> float:
     return least
 
 
-@compiled
+@allocating
 def _optimise(s: _Space, count: int, faces: int) -> int:
     """Follow the central path until certified rates cost little more than the masses prove; the cheapest go to ``fresh``."""
     _slacks(s, s.q, faces, s.slack)
@@ -315,7 +314,7 @@ def _optimise(s: _Space, count: int, faces: int) -> int:
     return status if least_cost < math.inf else LOST
 
 
-@compiled
+@allocating
 def _faces(s: _Space, g: Floats, best: Floats, inner: Floats, count: int) -> int:
     """Find the arms that can draw level, mark them -1 in ``best``, and put a measure on each's face; how many there are.
 
@@ -344,7 +343,7 @@ def _faces(s: _Space, g: Floats, best: Floats, inner: Floats, count: int) -> int
     return faces
 
 
-@compiled
+@allocating
 def _lay_out(
     start: Ints, row: Ints, weight: Floats, offset: Ints, p: Floats, full: Floats, owner: Floats, law: Floats, inner: Floats
 ) -> None:
@@ -365,7 +364,7 @@ def _lay_out(
             owner[i] = k
 
 
-@compiled
+@allocating
 def _compare(g: Floats, inner: Floats, best: Floats, gap: Floats) -> int:
     """Fill every arm's ``gap``, mark the best arms (2: one of them, 1: those level with it); how many others there are."""
     low, high, others = math.inf, -math.inf, 0
@@ -382,7 +381,7 @@ def _compare(g: Floats, inner: Floats, best: Floats, gap: Floats) -> int:
     return others
 
 
-@compiled
+@allocating
 def _keep_others(full: Floats, best: Floats, owner: Floats, law: Floats) -> int:
     """Drop the best arms' rows, and those that no law pays; number the other arms from 0. How many rows are left."""
     kept, number, last = 0, -1, -1
@@ -399,7 +398,7 @@ def _keep_others(full: Floats, best: Floats, owner: Floats, law: Floats) -> int:
     return kept
 
 
-@compiled
+@allocating
 def _unpack(channel: Floats, owner: Floats, law: Floats, rows: Floats, others: int, work: Floats) -> _Space:
     """Views of what :func:`workspace_size` counts, apart from what the channels take."""
     total, n, wide = law.size, rows.shape[1], rows.shape[0]
@@ -441,7 +440,7 @@ def _unpack(channel: Floats, owner: Floats, law: Floats, rows: Floats, others: i
     )
 
 
-@compiled
+@allocating
 def rates(start: Ints, row: Ints, weight: Floats, offset: Ints, g: Floats, p: Floats, c: Floats, work: Floats) -> int:
     """Fill ``c`` (K,) with the optimal exploration rates at the law ``p`` (J,), 0 for the best arms; returns a status.
 

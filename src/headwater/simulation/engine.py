@@ -21,7 +21,7 @@ from headwater import streams
 from headwater.arrays import Floats, Ints
 from headwater.errors import ProblemError
 from headwater.policies import kernel, noisy
-from headwater.policies.compile import compiled
+from headwater.policies.compile import allocating
 from headwater.policies.evidence import Evidence
 from headwater.policies.kernel import AnyInts
 from headwater.policies.learner import learner_for
@@ -291,7 +291,7 @@ def _run_lockstep(
     run_lanes(first, *key, *draws, ids, cells, model.unit, model.scale, filtered, rounds, watch, slot, *out)
 
 
-@compiled
+@allocating
 def _single(
     first: int,
     meta: Ints,
@@ -344,7 +344,7 @@ def _single(
             excluded[i, k] = out[k]
 
 
-@compiled
+@allocating
 def _single_noisy(
     first: int,
     meta: Ints,
@@ -405,7 +405,7 @@ def _single_noisy(
                 c += 1
 
 
-@compiled
+@allocating
 def _follow(
     first: int,
     k0: int,

@@ -37,7 +37,7 @@ import numpy as np
 from headwater import streams
 from headwater.arrays import Floats, Ints
 from headwater.policies import indices, kernel
-from headwater.policies.compile import compiled
+from headwater.policies.compile import allocating, compiled
 from headwater.simulation import urns
 from headwater.simulation.draws import atom_of, guide_shift, level_of
 
@@ -164,7 +164,7 @@ def _count(
     root[r] = _root(n)
 
 
-@compiled
+@allocating
 def leap(
     first: int,
     meta: Ints,

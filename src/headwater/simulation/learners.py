@@ -6,14 +6,14 @@ import numpy as np
 
 from headwater.arrays import Floats, Ints
 from headwater.policies import decisions, kernel
-from headwater.policies.compile import compiled
+from headwater.policies.compile import allocating
 from headwater.policies.learner import Learner, forget
 from headwater.simulation.draws import draw_rewards, draw_rounds, level_of
 
 _CHUNK = 256  # rounds drawn ahead, so that the generator vectorises over them
 
 
-@compiled
+@allocating
 def play_learners(
     first: int,
     meta: Ints,

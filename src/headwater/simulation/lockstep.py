@@ -15,7 +15,7 @@ import numpy as np
 from headwater import streams
 from headwater.arrays import Ints
 from headwater.policies import indices
-from headwater.policies.compile import compiled, inlined
+from headwater.policies.compile import allocating, compiled, inlined
 from headwater.policies.kernel import AnyInts
 from headwater.simulation.draws import atom_of, guide_shift
 
@@ -68,7 +68,7 @@ def _draw_lanes(
                     atom[2 * b + 1, r] += one if v[r] >= x else zero
 
 
-@compiled
+@allocating
 def lockstep(
     first: int,
     k0: int,

@@ -1,11 +1,16 @@
-"""Solving with a lower triangular Cholesky factor, compiled. What becomes of a vanishing pivot is each factoriser's
-business.
-"""
+"""Small vectors and triangles, compiled. What becomes of a vanishing pivot is each factoriser's business."""
 
 from __future__ import annotations
 
 from headwater.arrays import Floats
 from headwater.policies.compile import compiled
+
+
+@compiled
+def put(source: Floats, target: Floats) -> None:
+    """Copy a vector. A slice on the left would do, but compiled, that makes a copy of the source first."""
+    for i in range(target.size):
+        target[i] = source[i]
 
 
 @compiled
