@@ -149,7 +149,9 @@ def test_a_run_in_a_folder(scheme: str, tmp_path: Path, whole: Simulation, small
         simulate(PROBLEM, **RUN, folder=folder)
     same(simulate(PROBLEM, **RUN, folder=folder, overwrite=True), whole)
     assert len(counted) == before + CHUNKS
-    folder_at(folder).clear()
+    folder_at(folder).remove("manifest.json", "problem.toml", "trajectories.parquet", "never")
+    folder_at(folder).drop()
+    assert folder_at(folder).names() == set()
 
 
 def unfinished(folder: Path, share: float = 0.5) -> int:
@@ -179,6 +181,13 @@ def test_a_damaged_chunk_is_done_again(
     counted.clear()
     same(simulate(PROBLEM, **RUN, folder=tmp_path, resume=True), whole)
     assert len(counted) == CHUNKS - done + 1
+
+
+def test_only_chunks_are_removed(tmp_path: Path, small: None) -> None:
+    unfinished(tmp_path)
+    (tmp_path / "chunks" / "diary.txt").write_text("mine", encoding="utf-8")
+    simulate(PROBLEM, **RUN, folder=tmp_path, overwrite=True)
+    assert [path.name for path in (tmp_path / "chunks").iterdir()] == ["diary.txt"]
 
 
 def test_nothing_is_written_twice(tmp_path: Path, whole: Simulation, small: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -335,6 +344,15 @@ def test_what_a_worker_refuses_reaches_the_user(two: Any, monkeypatch: pytest.Mo
     patience = RUN | {"horizon": 2**40}
     with pytest.raises(ProblemError, match="for sums to stay exact"):
         simulate(hw.load_problem(ROOT / "examples" / "routing.toml"), **patience, client=two)
+
+
+def test_any_failure_on_a_worker_names_the_chunk() -> None:
+    chunk = next(iter(make_job(PROBLEM, **RUN).chunks))
+    message = (
+        r"replications 0 to 94 of the best arm: failed on the cluster: OSError: no room \(the scheduler and the workers need"
+    )
+    with pytest.raises(ClusterError, match=message):
+        cluster._failed(OSError("no room\nat all"), chunk, 1)
 
 
 def test_clients_that_cannot_wait() -> None:

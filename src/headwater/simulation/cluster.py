@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import re
 import signal
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
@@ -19,7 +21,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from headwater.complaints import shown
-from headwater.errors import ClusterError
+from headwater.errors import ClusterError, HeadwaterError
 from headwater.policies.rules import Spec
 from headwater.simulation.chunks import Chunk, Setting, run_chunk
 from headwater.simulation.results import Outcome
@@ -33,7 +35,9 @@ ADDRESS = re.compile(r"((tcp|tls|ws|wss)://)?(\[[0-9a-fA-F:]+\]|[^/:\s]+):[0-9]{
 PATIENCE = 8
 """Seconds to wait for a scheduler to answer."""
 ATTEMPTS = 4
-"""How often a chunk is handed out again after the scheduler gave it up, each time because several workers had died on it."""
+"""How often a chunk is handed out before the run ends: the scheduler gives it up when several workers have died on it."""
+EVERY = 5
+"""Seconds between two looks at how many threads the workers have."""
 FAILURES = 20
 """How many workers of a local cluster may die on a chunk before its scheduler gives it up."""
 GOES_ON = "finished chunks are kept in the output folder, if there is one, and --resume goes on from there"
@@ -44,13 +48,14 @@ def run_on_cluster(client: Client, chunks: Sequence[Chunk]) -> Iterator[tuple[Ch
 
     A few per thread are handed out at a time, so that neither the scheduler nor the workers hold more than that.
     """
-    from distributed import as_completed
+    from distributed import Future, as_completed
 
     if client.asynchronous:
         raise ClusterError("client: got an asynchronous one; expected a Client(…) that waits for its answers")
-    waiting, running = iter(chunks), {}
+    waiting, running = iter(chunks), dict[Future, Chunk]()
     attempts: dict[Chunk, int] = {}
     shared: dict[Setting, Future] = {}
+    room, asked = 0, -math.inf
 
     def hand_out(chunk: Chunk) -> Future:
         setting = chunk.setting
@@ -64,20 +69,25 @@ def run_on_cluster(client: Client, chunks: Sequence[Chunk]) -> Iterator[tuple[Ch
         running[future] = chunk
         return future
 
+    def fill() -> list[Future]:
+        """Hand out what there is room for; workers may come and go."""
+        nonlocal room, asked
+        if time.monotonic() > asked + EVERY:
+            room, asked = max(2 * sum(client.nthreads().values()), 8), time.monotonic()
+        return [hand_out(chunk) for chunk in islice(waiting, max(room - len(running), 0))]
+
     try:
-        threads = sum(client.nthreads().values())
-        first = [hand_out(chunk) for chunk in islice(waiting, max(2 * threads, 8))]
-        completed = as_completed(first, loop=client.loop)
+        completed = as_completed(fill(), loop=client.loop)
         for future in completed:
             chunk = running.pop(future)
             outcome = _outcome(client, future, chunk, attempts[chunk])
-            following = chunk if outcome is None else next(waiting, None)
-            if following is not None:
-                completed.add(hand_out(following))
+            if outcome is None:
+                completed.add(hand_out(chunk))
+            completed.update(fill())
             if outcome is not None:
                 yield chunk, outcome
-    except (OSError, CancelledError, TimeoutError) as error:
-        raise ClusterError(f"the Dask scheduler was lost: {str(error) or type(error).__name__}; {GOES_ON}") from None
+    except (OSError, CancelledError) as error:
+        raise ClusterError(f"the Dask scheduler was lost: {_line(error)}; {GOES_ON}") from None
     finally:
         if running and client.status == "running":
             client.cancel(list(running), force=True)
@@ -85,20 +95,40 @@ def run_on_cluster(client: Client, chunks: Sequence[Chunk]) -> Iterator[tuple[Ch
 
 def _outcome(client: Client, future: Future, chunk: Chunk, attempt: int) -> Outcome | None:
     """A chunk's result; None where its workers died and it is to be handed out again."""
-    from distributed import KilledWorker
-
     if future.cancelled():
         raise ClusterError(f"the Dask scheduler was lost, or the work was cancelled there; {GOES_ON}")
-    try:
-        result: Outcome = future.result(timeout=60)
-    except KilledWorker as error:
+    if future.status == "error":
+        _failed(future.exception(), chunk, attempt)
+        return None
+    while True:
+        try:
+            result: Outcome = future.result(timeout=60)
+        except TimeoutError:  # its worker died before the result came, and another is at it
+            if client.status != "running":
+                raise
+        else:
+            return result
+
+
+def _failed(error: Exception, chunk: Chunk, attempt: int) -> None:
+    """Say what a chunk failed of, unless it may be handed out again."""
+    from distributed import KilledWorker
+
+    if isinstance(error, HeadwaterError):
+        raise error
+    if isinstance(error, KilledWorker):
         if attempt < ATTEMPTS:
-            return None
+            return
         died = attempt * (error.allowed_failures + 1)
-        raise ClusterError(f"{chunk}: {died} workers died while doing them, perhaps for want of memory; {GOES_ON}") from None
-    except ImportError as error:
-        raise ClusterError(f"a worker cannot run headwater: {error}; install headwater {version('headwater')} there") from None
-    return result
+        raise ClusterError(f"{chunk}: {died} workers died while doing them, perhaps for want of memory; {GOES_ON}")
+    wanted = f"the scheduler and the workers need headwater {version('headwater')}, like the client"
+    raise ClusterError(
+        f"{chunk}: failed on the cluster: {type(error).__name__}: {_line(error)} ({wanted}); {GOES_ON}"
+    ) from error
+
+
+def _line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]
 
 
 def _hold(setting: Setting) -> Setting:

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BytesIO
 from pathlib import Path
 from typing import IO, Any, Protocol
 
 from headwater.errors import ResultsError
 
-__all__ = ["Folder", "folder_at"]
+__all__ = ["DRAFT", "Folder", "folder_at"]
+
+DRAFT = ".part"
+"""How the name of a file ends that is not whole yet."""
 
 
 class Folder(Protocol):
@@ -41,10 +43,12 @@ class Folder(Protocol):
         """A context that gives a binary file; the file appears, whole, when the context ends well."""
         ...
 
-    def remove(self, name: str) -> None: ...
+    def remove(self, *names: str) -> None:
+        """Remove files, where they exist."""
+        ...
 
-    def clear(self) -> None:
-        """Remove the folder and all that it holds."""
+    def drop(self) -> None:
+        """Remove the folder if it is empty."""
         ...
 
 
@@ -95,7 +99,7 @@ class LocalFolder:
 
     @contextmanager
     def writing(self, name: str) -> Iterator[IO[bytes]]:
-        draft = self.path / f".{name}.{secrets.token_hex(4)}.part"
+        draft = self.path / f".{name}.{secrets.token_hex(4)}{DRAFT}"
         try:
             with draft.open("wb") as file:
                 yield file
@@ -116,12 +120,13 @@ class LocalFolder:
             finally:
                 os.close(number)
 
-    def remove(self, name: str) -> None:
-        (self.path / name).unlink(missing_ok=True)
+    def remove(self, *names: str) -> None:
+        for name in names:
+            (self.path / name).unlink(missing_ok=True)
 
-    def clear(self) -> None:
-        if self.path.is_dir():
-            shutil.rmtree(self.path)
+    def drop(self) -> None:
+        if self.path.is_dir() and not any(self.path.iterdir()):
+            self.path.rmdir()
 
 
 class RemoteFolder:
@@ -164,15 +169,15 @@ class RemoteFolder:
         with _asking():
             self.system.pipe_file(f"{self.root}/{name}", draft.getvalue())
 
-    def remove(self, name: str) -> None:
-        with _asking():
-            if self.system.exists(f"{self.root}/{name}"):
-                self.system.rm_file(f"{self.root}/{name}")
+    def remove(self, *names: str) -> None:
+        if there := sorted(self.names() & set(names)):
+            with _asking():
+                self.system.rm([f"{self.root}/{name}" for name in there])
 
-    def clear(self) -> None:
-        with _asking():
-            if self.system.exists(self.root):
-                self.system.rm(self.root, recursive=True)
+    def drop(self) -> None:
+        with _asking(), suppress(FileNotFoundError):
+            if not self.system.ls(self.root, detail=False):
+                self.system.rmdir(self.root)
 
 
 @contextmanager

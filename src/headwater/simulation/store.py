@@ -13,7 +13,7 @@ import numpy as np
 
 from headwater.errors import ResultsError
 from headwater.simulation.chunks import Chunk
-from headwater.simulation.folders import Folder
+from headwater.simulation.folders import DRAFT, Folder
 from headwater.simulation.results import Outcome
 
 __all__ = ["ChunkStore"]
@@ -37,9 +37,12 @@ class ChunkStore:
         if chunk.key not in self.keys:
             return None
         try:
-            return decode(chunk.key, self.folder.read(chunk.key + SUFFIX))
+            outcome = decode(chunk.key, self.folder.read(chunk.key + SUFFIX))
         except OSError:
-            return None
+            outcome = None
+        if outcome is None:
+            self.keys.discard(chunk.key)
+        return outcome
 
     def write(self, chunk: Chunk, outcome: Outcome) -> None:
         try:
@@ -55,9 +58,10 @@ class ChunkStore:
         self.keys.add(chunk.key)
 
     def clear(self) -> None:
-        """Remove all chunks."""
+        """Remove all chunks, and what is left of those half written; nothing else that may be there."""
         try:
-            self.folder.clear()
+            self.folder.remove(*(name for name in self.folder.names() if name.endswith((SUFFIX, DRAFT))))
+            self.folder.drop()
         except OSError as error:
             raise ResultsError(f"{self.folder}: cannot be removed: {error.strerror or error}") from None
         self.keys.clear()
