@@ -338,9 +338,11 @@ def test_a_chunk_that_kills_its_workers_ends_the_run(monkeypatch: pytest.MonkeyP
 
 def test_what_a_worker_refuses_reaches_the_user(two: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(cluster, "version", lambda _: "99")
-        with pytest.raises(ClusterError, match=r"a worker has headwater [\d.]+; expected 99, like the client"):
+        patch.setattr(cluster, "__version__", "99")
+        with pytest.raises(ClusterError, match=r"the scheduler has headwater [\d.]+; expected headwater 99, as here"):
             simulate(PROBLEM, **RUN, client=two)
+        with pytest.raises(ClusterError, match=r"a worker has headwater 99; expected 98, like the client"):
+            cluster._work(make_job(PROBLEM, **RUN).setting, None, 0, 1, "98")
     patience = RUN | {"horizon": 2**40}
     with pytest.raises(ProblemError, match="for sums to stay exact"):
         simulate(hw.load_problem(ROOT / "examples" / "routing.toml"), **patience, client=two)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from headwater import __version__
 from headwater.files import parse_problem
 from headwater.policies.evidence import evidence_of
 from headwater.policies.rules import Spec
@@ -44,9 +45,7 @@ class Setting:
     @cached_property
     def digest(self) -> str:
         """A name for the content; another version of headwater may compute something else, so it counts, too."""
-        from importlib.metadata import version
-
-        content = [self.problem, self.best, self.checkpoints, self.seed, self.reward_range, self.engine, version("headwater")]
+        content = [self.problem, self.best, self.checkpoints, self.seed, self.reward_range, self.engine, __version__]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 

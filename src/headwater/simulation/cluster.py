@@ -16,10 +16,10 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
-from importlib.metadata import version
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from headwater import __version__
 from headwater.complaints import shown
 from headwater.errors import ClusterError, HeadwaterError
 from headwater.policies.rules import Spec
@@ -52,6 +52,7 @@ def run_on_cluster(client: Client, chunks: Sequence[Chunk]) -> Iterator[tuple[Ch
 
     if client.asynchronous:
         raise ClusterError("client: got an asynchronous one; expected a Client(…) that waits for its answers")
+    _check_versions(client)
     waiting, running = iter(chunks), dict[Future, Chunk]()
     attempts: dict[Chunk, int] = {}
     shared: dict[Setting, Future] = {}
@@ -64,7 +65,7 @@ def run_on_cluster(client: Client, chunks: Sequence[Chunk]) -> Iterator[tuple[Ch
             # As a task, not as data: Dask makes it again on another worker when one dies.
             shared[setting] = client.submit(_hold, setting, key=f"headwater-setting-{setting.digest}")
         attempt = attempts[chunk] = attempts.get(chunk, 0) + 1
-        rest = (shared[setting], chunk.spec, chunk.first, chunk.size, version("headwater"))
+        rest = (shared[setting], chunk.spec, chunk.first, chunk.size, __version__)
         future = client.submit(_work, *rest, key=f"headwater-{chunk.key}-{attempt}")
         running[future] = chunk
         return future
@@ -91,6 +92,18 @@ def run_on_cluster(client: Client, chunks: Sequence[Chunk]) -> Iterator[tuple[Ch
     finally:
         if running and client.status == "running":
             client.cancel(list(running), force=True)
+
+
+def _check_versions(client: Client) -> None:
+    """Both read what they are sent: a scheduler or a worker without headwater would fail in ways that say nothing."""
+    found = client.get_versions(packages=["headwater"])
+    homes = {"the scheduler": found["scheduler"]} | {f"the worker at {at}": about for at, about in found["workers"].items()}
+    for home, about in homes.items():
+        has = about["packages"].get("headwater") if about else None
+        if has != __version__:
+            raise ClusterError(
+                f"{home} has {f'headwater {has}' if has else 'no headwater'}; expected headwater {__version__}, as here"
+            )
 
 
 def _outcome(client: Client, future: Future, chunk: Chunk, attempt: int) -> Outcome | None:
@@ -121,10 +134,7 @@ def _failed(error: Exception, chunk: Chunk, attempt: int) -> None:
             return
         died = attempt * (error.allowed_failures + 1)
         raise ClusterError(f"{chunk}: {died} workers died while doing them, perhaps for want of memory; {GOES_ON}")
-    wanted = f"the scheduler and the workers need headwater {version('headwater')}, like the client"
-    raise ClusterError(
-        f"{chunk}: failed on the cluster: {type(error).__name__}: {_line(error)} ({wanted}); {GOES_ON}"
-    ) from error
+    raise ClusterError(f"{chunk}: failed on the cluster: {type(error).__name__}: {_line(error)}; {GOES_ON}") from error
 
 
 def _line(error: Exception) -> str:
@@ -137,8 +147,8 @@ def _hold(setting: Setting) -> Setting:
 
 def _work(setting: Setting, spec: Spec | None, first: int, size: int, wanted: str) -> Outcome:
     """What a worker does: one chunk, on the Dask thread that it was given."""
-    if version("headwater") != wanted:
-        raise ClusterError(f"a worker has headwater {version('headwater')}; expected {wanted}, like the client")
+    if __version__ != wanted:
+        raise ClusterError(f"a worker has headwater {__version__}; expected {wanted}, like the client")
     return run_chunk(Chunk(setting, spec, first, size), threads=1)
 
 
