@@ -12,6 +12,7 @@ import logging
 import math
 import re
 import signal
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
@@ -185,7 +186,7 @@ def local_cluster(workers: int) -> Iterator[Client]:
     distributed = _distributed()
     import dask
 
-    with dask.config.set({"distributed.scheduler.allowed-failures": FAILURES}):
+    with dask.config.set({"distributed.scheduler.allowed-failures": FAILURES}), _deaf():
         cluster = distributed.LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
@@ -204,6 +205,19 @@ def local_cluster(workers: int) -> Iterator[Client]:
             client.close(timeout=2)
     finally:
         cluster.close(timeout=5)
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Processes that start here ignore Ctrl-C from their first moment on; so, for that second or two, does this one."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def dask_setup(_: object) -> None:
