@@ -20,12 +20,11 @@ def _cache_folder() -> str:
     numba looks only at the file a function stands in, so a change to the scalar functions would go unnoticed.
     """
     package = Path(__file__).parent.parent
-    sources = [
-        package / "streams.py",
-        *sorted((package / "policies").glob("*.py")),
-        *sorted((package / "simulation").glob("*.py")),
-    ]
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
+    modules = [*sorted((package / "policies").glob("*.py")), *sorted((package / "simulation").glob("*.py"))]
+    sources = [path.read_bytes() for path in modules]
+    kernels = [text for text in sources if b"policies.compile import" in text]
+    fixed = [(package / name).read_bytes() for name in ("streams.py", "policies/indices.py", "policies/compile.py")]
+    digest = hashlib.sha256(b"".join([*fixed, *kernels])).hexdigest()[:16]
     root = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     folder = Path(root) / "headwater" / f"compiled-{digest}"
     try:
@@ -60,7 +59,8 @@ def _compile(function: _F, *, counting: bool) -> _F:
     before = getattr(numba_config, "CACHE_DIR", "")
     setattr(numba_config, "CACHE_DIR", _CACHE)  # noqa: B010 - read while decorating; other users of numba keep their own
     try:
-        _DONE[function] = numba.njit(nogil=True, error_model="numpy", cache=bool(_CACHE), _nrt=counting)(function)
+        options: dict[str, Any] = {"_nrt": counting}  # numba's own name for it, which its type hints leave out
+        _DONE[function] = numba.njit(nogil=True, error_model="numpy", cache=bool(_CACHE), **options)(function)
         return cast(_F, _DONE[function])
     finally:
         setattr(numba_config, "CACHE_DIR", before)  # noqa: B010

@@ -207,7 +207,8 @@ def freshen(lens: Lens, mind: Mind) -> None:
 def likeliest(lens: Lens, mind: Mind) -> Floats:
     """The law (J,) that makes the counts most likely: a view, up to date until the next reward. Uniform before the first."""
     freshen(lens, mind)
-    return mind.laws[-1]
+    law: Floats = mind.laws[-1]
+    return law
 
 
 @compiled

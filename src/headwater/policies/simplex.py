@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from headwater.arrays import Floats, Ints
-from headwater.policies.compile import compiled
+from headwater.policies.compile import allocating
 
 __all__ = ["FEASIBLE", "INFEASIBLE", "OPTIMAL", "STALLED", "UNBOUNDED", "Solution", "maximise", "solve", "solve_size"]
 
@@ -53,7 +53,7 @@ def solve_size(m: int, n: int) -> int:
     return 3 * m + n + 2 * m * m
 
 
-@compiled
+@allocating
 def _invert(a: Floats, basis: Ints, square: Floats, inverse: Floats) -> bool:
     """The inverse of the basis by Gauss-Jordan elimination; False where it is singular. O(m³)."""
     m = basis.size
@@ -84,7 +84,7 @@ def _invert(a: Floats, basis: Ints, square: Floats, inverse: Floats) -> bool:
     return True
 
 
-@compiled
+@allocating
 def _price(a: Floats, c: Floats, basis: Ints, inverse: Floats, phase: int, y: Floats, d: Floats) -> None:
     """The dual y of a basis and the reduced costs d. O(m² + m n).
 
@@ -106,7 +106,7 @@ def _price(a: Floats, c: Floats, basis: Ints, inverse: Floats, phase: int, y: Fl
                 d[j] -= y[i] * a[i, j]
 
 
-@compiled
+@allocating
 def _pivot(r: int, j: int, basis: Ints, inverse: Floats, x: Floats, column: Floats) -> None:
     """Column j becomes basic in place r. ``column`` (m,) is inverse @ a[:, j]. O(m²)."""
     m = basis.size
@@ -121,7 +121,7 @@ def _pivot(r: int, j: int, basis: Ints, inverse: Floats, x: Floats, column: Floa
     basis[r] = j
 
 
-@compiled
+@allocating
 def _across(a: Floats, j: int, inverse: Floats, column: Floats) -> None:
     """``column`` = inverse @ a[:, j]. O(m²)."""
     m = column.size
@@ -131,7 +131,7 @@ def _across(a: Floats, j: int, inverse: Floats, column: Floats) -> None:
             column[p] += inverse[p, i] * a[i, j]
 
 
-@compiled
+@allocating
 def _primal(
     a: Floats, c: Floats, basis: Ints, inverse: Floats, phase: int, size: float, x: Floats, y: Floats, d: Floats, column: Floats
 ) -> int:
@@ -157,7 +157,7 @@ def _primal(
     return STALLED
 
 
-@compiled
+@allocating
 def _leaving(basis: Ints, x: Floats, column: Floats, settled: bool, bland: bool) -> tuple[int, float]:
     """Which place is the first to reach 0 as a column enters, and how far that is; -1 if none ever does. O(m)."""
     r, length = -1, np.inf
@@ -172,7 +172,7 @@ def _leaving(basis: Ints, x: Floats, column: Floats, settled: bool, bland: bool)
     return r, length
 
 
-@compiled
+@allocating
 def _worst(basis: Ints, x: Floats, near: float, bland: bool) -> int:
     """The place that is farthest from feasible, or the lowest-numbered variable of those that are not; -1 if all are. O(m)."""
     r, most = -1, near
@@ -183,7 +183,7 @@ def _worst(basis: Ints, x: Floats, near: float, bland: bool) -> int:
     return r
 
 
-@compiled
+@allocating
 def _dual(
     a: Floats, c: Floats, basis: Ints, inverse: Floats, near: float, x: Floats, y: Floats, d: Floats, column: Floats
 ) -> int:
@@ -219,7 +219,7 @@ def _dual(
     return STALLED
 
 
-@compiled
+@allocating
 def _first(
     a: Floats, c: Floats, basis: Ints, inverse: Floats, near: float, x: Floats, y: Floats, d: Floats, column: Floats
 ) -> int:
@@ -237,7 +237,7 @@ def _first(
     return INFEASIBLE if status == OPTIMAL and held > near * m else status
 
 
-@compiled
+@allocating
 def _look(
     a: Floats, b: Floats, c: Floats, basis: Ints, inverse: Floats, square: Floats, x: Floats, y: Floats, d: Floats
 ) -> tuple[float, float, float]:
@@ -264,7 +264,7 @@ def _look(
     return below, artificial, most
 
 
-@compiled
+@allocating
 def maximise(a: Floats, b: Floats, c: Floats, basis: Ints, work: Floats) -> int:
     """The kernel of ``solve``: returns a status, leaves the basis, and x, y and the reduced costs in ``work`` (``solve_size``).
 

@@ -164,6 +164,129 @@ def _count(
     root[r] = _root(n)
 
 
+@compiled
+def _step(
+    mode: int,
+    arm: int,
+    level: int,
+    meta: Ints,
+    params: Floats,
+    counts: Ints,
+    sums: Ints,
+    mean: Floats,
+    root: Floats,
+    index: Floats,
+    none: Ints,
+    table: Ints,
+) -> int:
+    """One decision or observation. Only PLAY reads the last three: any arrays of their types will do."""
+    return kernel.advance(mode, arm, level, meta, params, counts, sums, mean, root, index, none, table, counts, meta, meta)
+
+
+@compiled
+def _play(
+    replication: int,
+    done: int,
+    meta: Ints,
+    params: Floats,
+    table: Ints,
+    level: Ints,
+    cuts: Ints,
+    thresholds: Ints,
+    guide: Ints,
+    given: Floats,
+    width: Floats,
+    longest: int,
+    sure: float,
+    checkpoints: Ints,
+    watch: Ints,
+    slot: int,
+    counts: Ints,
+    sums: Ints,
+    mean: Floats,
+    root: Floats,
+    index: Floats,
+    none: Ints,
+    stack: Ints,
+    size: Ints,
+    stream: Ints,
+    pulls: Ints,
+    reward: Ints,
+) -> None:
+    """One replication; ``done`` rounds were played before it. From ``counts`` to ``stream``: room to work in."""
+    arms, kinds, shift = table.shape[0], table.shape[1], guide_shift(guide)
+    kernel.reset(meta, counts, sums, mean, root)
+    meta[kernel.REPLICATION] = replication
+    urns.rewind(stream, replication)
+    block, spare = -1, 0
+    steady, c = 0, 0  # rounds since the last choice of another arm: as many again are tried at once
+    while c < checkpoints.size:
+        t = meta[kernel.ROUND]
+        if t == checkpoints[c]:
+            for k in range(arms):
+                pulls[c, k] = counts[kernel.PULLS, k]
+                reward[c] += counts[kernel.TOTAL, k]
+            c += 1
+            continue
+        if watch[0]:
+            return
+        m = min(steady, longest, checkpoints[c] - t)
+        if m > LEAF:
+            watch[slot] = done + t
+            size[0], top = m, 0
+            urns.multinomial(m, given[meta[kernel.REFERENCE_ARM]], stream, stack[0])
+            while top >= 0:
+                m, drawn = size[top], stack[top]
+                if m > LEAF:
+                    if certain(m, drawn, sure, meta, params, counts, sums, mean, root, table, width):
+                        _count(m, drawn, meta, params, counts, sums, mean, root, table)
+                        steady += m
+                        top -= 1
+                    else:
+                        half = m // 2
+                        size[top], size[top + 1] = m - half, half
+                        urns.split(drawn, m, half, stream, stack[top + 1])
+                        for i in range(kinds):
+                            drawn[i] -= stack[top + 1, i]
+                        top += 1
+                    continue
+                while m > 0:
+                    arm = _step(kernel.SELECT, 0, 0, meta, params, counts, sums, mean, root, index, none, table)
+                    if arm != meta[kernel.REFERENCE_ARM]:
+                        break
+                    i = urns.take(drawn, m, stream)
+                    _step(kernel.OBSERVE, arm, i, meta, params, counts, sums, mean, root, index, none, table)
+                    steady += 1
+                    m -= 1
+                top = -1 if m > 0 else top - 1
+                if m > 0:
+                    steady = 0
+            continue
+        reference = meta[kernel.REFERENCE_ARM]
+        arm = _step(kernel.SELECT, 0, 0, meta, params, counts, sums, mean, root, index, none, table)
+        if t // 2 != block:
+            block = t // 2
+            u, spare = kernel.uniforms(block, replication, streams.LATENT, 0, meta[kernel.SEED_LOW], meta[kernel.SEED_HIGH])
+            x = spare if t % 2 else u
+        else:
+            x = spare
+        j = 0
+        if guide.size:
+            j = atom_of(x, thresholds, guide, shift)
+        else:
+            while j < thresholds.size and x >= thresholds[j]:
+                j += 1
+        i = level[arm, j]
+        if cuts.size:
+            coin, _ = kernel.uniforms(t + 1, replication, streams.REWARD, 0, meta[kernel.SEED_LOW], meta[kernel.SEED_HIGH])
+            i = level_of(coin, cuts, arm, j)
+        _step(kernel.OBSERVE, arm, i, meta, params, counts, sums, mean, root, index, none, table)
+        if arm == reference and meta[kernel.REFERENCE_ARM] == reference:
+            steady += 1
+        else:
+            steady = 0
+
+
 @allocating
 def leap(
     first: int,
@@ -193,97 +316,12 @@ def leap(
     stack, size = np.zeros((DEPTH, kinds), dtype=np.int64), np.zeros(DEPTH, dtype=np.int64)
     stream = np.zeros(urns.STREAM, dtype=np.int64)
     stream[urns.LOW], stream[urns.HIGH] = meta[kernel.SEED_LOW], meta[kernel.SEED_HIGH]
-    shift, horizon = guide_shift(guide), checkpoints[-1]
-    for rep in range(pulls.shape[0]):
-        kernel.reset(meta, counts, sums, mean, root)
-        meta[kernel.REPLICATION] = first + rep
-        urns.rewind(stream, first + rep)
-        block, spare = -1, 0
-        steady, c = 0, 0  # rounds since the last choice of another arm: as many again are tried at once
-        while c < checkpoints.size:
-            t = meta[kernel.ROUND]
-            if t == checkpoints[c]:
-                for k in range(arms):
-                    pulls[rep, c, k] = counts[kernel.PULLS, k]
-                    reward[rep, c] += counts[kernel.TOTAL, k]
-                c += 1
-                continue
-            if watch[0]:
-                return
-            m = min(steady, longest, checkpoints[c] - t)
-            if m > LEAF:
-                watch[slot] = rep * horizon + t
-                size[0], top = m, 0
-                urns.multinomial(m, given[meta[kernel.REFERENCE_ARM]], stream, stack[0])
-                while top >= 0:
-                    m, drawn = size[top], stack[top]
-                    if m > LEAF:
-                        if certain(m, drawn, sure, meta, params, counts, sums, mean, root, table, width):
-                            _count(m, drawn, meta, params, counts, sums, mean, root, table)
-                            steady += m
-                            top -= 1
-                        else:
-                            half = m // 2
-                            size[top], size[top + 1] = m - half, half
-                            urns.split(drawn, m, half, stream, stack[top + 1])
-                            for i in range(kinds):
-                                drawn[i] -= stack[top + 1, i]
-                            top += 1
-                        continue
-                    while m > 0:
-                        arm = kernel.advance(
-                            kernel.SELECT, 0, 0, meta, params, counts, sums, mean, root, index, none, table, level, meta, meta
-                        )
-                        if arm != meta[kernel.REFERENCE_ARM]:
-                            break
-                        i = urns.take(drawn, m, stream)
-                        kernel.advance(
-                            kernel.OBSERVE,
-                            arm,
-                            i,
-                            meta,
-                            params,
-                            counts,
-                            sums,
-                            mean,
-                            root,
-                            index,
-                            none,
-                            table,
-                            level,
-                            meta,
-                            meta,
-                        )
-                        steady += 1
-                        m -= 1
-                    top = -1 if m > 0 else top - 1
-                    if m > 0:
-                        steady = 0
-                continue
-            reference = meta[kernel.REFERENCE_ARM]
-            arm = kernel.advance(
-                kernel.SELECT, 0, 0, meta, params, counts, sums, mean, root, index, none, table, level, meta, meta
-            )
-            if t // 2 != block:
-                block = t // 2
-                u, spare = kernel.uniforms(block, first + rep, streams.LATENT, 0, meta[kernel.SEED_LOW], meta[kernel.SEED_HIGH])
-                x = spare if t % 2 else u
-            else:
-                x = spare
-            j = 0
-            if guide.size:
-                j = atom_of(x, thresholds, guide, shift)
-            else:
-                while j < thresholds.size and x >= thresholds[j]:
-                    j += 1
-            i = level[arm, j]
-            if cuts.size:
-                coin, _ = kernel.uniforms(t + 1, first + rep, streams.REWARD, 0, meta[kernel.SEED_LOW], meta[kernel.SEED_HIGH])
-                i = level_of(coin, cuts, arm, j)
-            kernel.advance(
-                kernel.OBSERVE, arm, i, meta, params, counts, sums, mean, root, index, none, table, level, meta, meta
-            )
-            if arm == reference and meta[kernel.REFERENCE_ARM] == reference:
-                steady += 1
-            else:
-                steady = 0
+    for i in range(pulls.shape[0]):
+        # fmt: off
+        _play(
+            first + i, i * checkpoints[-1], meta, params, table, level, cuts, thresholds, guide, given, width, longest, sure,
+            checkpoints, watch, slot, counts, sums, mean, root, index, none, stack, size, stream, pulls[i], reward[i],
+        )
+        # fmt: on
+        if watch[0]:
+            return
