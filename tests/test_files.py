@@ -14,6 +14,8 @@ from headwater import Continuous, Discrete, Interval, Problem, ProblemError, Vec
 from headwater.files import build_problem, parse_problem, schema
 from headwater.starters import STARTERS
 
+EXAMPLES = sorted(path for path in (Path(__file__).parents[1] / "examples").rglob("*.toml") if path.parent.name != "sweeps")
+
 GOOD: dict[str, Any] = {
     "latent": {"kind": "discrete", "values": ["a", "b"]},
     "arms": {"one": [1, 2], "two": [2, 1]},
@@ -181,7 +183,7 @@ def test_the_commented_lines_of_the_starters_are_good_too() -> None:
     assert parse_problem("\n".join(lines)).distribution is not None
 
 
-@pytest.mark.parametrize("path", sorted((Path(__file__).parents[1] / "examples").rglob("*.toml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_the_examples_are_read_and_written_back(path: Path) -> None:
     problem = load_problem(path)
     assert parse_problem(problem.to_toml(), name=path.stem) == problem
@@ -371,7 +373,7 @@ ACCEPTED: list[Any] = [
         "arms": {"a": "x", "b": [[1, 2], [3, 4]]},
     },
     *(tomllib.loads(text) for text in STARTERS.values()),
-    *(tomllib.loads(path.read_text()) for path in sorted((Path(__file__).parents[1] / "examples").rglob("*.toml"))),
+    *(tomllib.loads(path.read_text()) for path in EXAMPLES),
 ]
 
 

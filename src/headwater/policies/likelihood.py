@@ -30,6 +30,8 @@ from headwater.pseudo.channels import Channels
 __all__ = ["Lens", "climb", "log_likelihood", "make_lens", "maximise_likelihood", "spread", "through", "tilt_slope"]
 
 STEPS = 200
+PIVOTS = 60
+"""Atoms taken in or dropped in one quadratic problem, beyond four for each in use: atoms that look alike may take turns."""
 RIDGE = 1e-10
 """What is added to the curvature, as a part of its largest entry: atoms that all rows see alike make it singular."""
 
@@ -37,6 +39,7 @@ RIDGE = 1e-10
 class Lens(NamedTuple):
     """The channels as kernels read them (see :class:`Channels`), means scaled to [0, 1] over all arms, and scratch space.
 
+    Row i is paid at the atoms ``atom[begin[i]:begin[i + 1]]``, with the probabilities ``chance`` of the same places.
     ``g[k, j]`` is ``(mean - low) / span``. ``active`` (J,) and ``slot`` (J,) list the atoms in use; ``curve`` (J, J) holds the
     curvature by atom, ``square`` (J, J) its factor by slot; the rest are vectors over atoms or rows.
     """
@@ -44,13 +47,16 @@ class Lens(NamedTuple):
     start: Ints
     row: Ints
     weight: Floats
+    begin: Ints
+    atom: Ints
+    chance: Floats
     g: Floats
     offset: Ints
     active: Ints
     slot: Ints
     curve: Floats
     square: Floats
-    atoms: Floats  # (8, J)
+    atoms: Floats  # (9, J)
     rows: Floats  # (4, R)
 
 
@@ -58,17 +64,22 @@ def make_lens(channels: Channels, low: float, span: float) -> Lens:
     """Channels and room to work in: O(J²) memory, so that two threads need two of them."""
     j, r = channels.g.shape[1], int(channels.offset[-1])
     g = np.ascontiguousarray((channels.g - low) / (span if span > 0 else 1.0))
+    by_row = np.argsort(channels.row, kind="stable")
+    begin = np.concatenate([[0], np.cumsum(np.bincount(channels.row, minlength=r))]).astype(np.int64)
     return Lens(
         channels.start,
         channels.row,
         channels.weight,
+        begin,
+        np.repeat(np.arange(j), np.diff(channels.start))[by_row].astype(np.int64),
+        channels.weight[by_row],
         g,
         channels.offset,
         np.zeros(j, dtype=np.int64),
         np.zeros(j, dtype=np.int64),
         np.zeros((j, j)),
         np.zeros((j, j)),
-        np.zeros((8, j)),
+        np.zeros((9, j)),
         np.zeros((4, r)),
     )
 
@@ -99,7 +110,7 @@ def log_likelihood(n: Floats, z: Floats) -> float:
 def spread(lens: Lens, n: Floats, p: Floats, z: Floats) -> None:
     """Make every row that was seen possible: give some mass to the likeliest atom of each that is not. Leaves ``z = A p``.
 
-    Few atoms, not all: a law that uses few stays cheap to improve. O(nnz) for each such row.
+    Few atoms, not all: a law that uses few stays cheap to improve.
     """
     through(lens, p, z)
     missing = 0
@@ -112,10 +123,9 @@ def spread(lens: Lens, n: Floats, p: Floats, z: Floats) -> None:
     for i in range(n.size):
         if n[i] > 0 and not z[i] > 1e-13:
             likely, most = 0, -1.0
-            for j in range(p.size):
-                for e in range(lens.start[j], lens.start[j + 1]):
-                    if lens.row[e] == i and lens.weight[e] > most:
-                        likely, most = j, lens.weight[e]
+            for e in range(lens.begin[i], lens.begin[i + 1]):
+                if lens.chance[e] > most:
+                    likely, most = lens.atom[e], lens.chance[e]
             p[likely] += 0.1 / missing
     through(lens, p, z)
 
@@ -171,6 +181,7 @@ def _best_quadratic(lens: Lens, p: Floats, grad: Floats, mean: float, bend: Floa
     the gradient, so that errors vanish with the step.
     """
     u, v, rest, scatter, z = lens.atoms[5], lens.atoms[6], lens.atoms[7], lens.rows[2], lens.rows[3]
+    more = lens.atoms[8]
     size, spent = 0, 0.0
     for j in range(p.size):
         d[j] = 0.0
@@ -182,7 +193,7 @@ def _best_quadratic(lens: Lens, p: Floats, grad: Floats, mean: float, bend: Floa
             size += 1
     for a in range(size):
         _bend_atom(lens, a + 1, lens.active[a], bend, scatter)
-    for _ in range(3 * p.size + 20):
+    for _ in range(PIVOTS + 4 * size):
         _factor(lens, size)
         if spent > 0.0:
             through(lens, rest, z)
@@ -222,14 +233,16 @@ def _best_quadratic(lens: Lens, p: Floats, grad: Floats, mean: float, bend: Floa
             size = kept
             continue
         through(lens, d, z)
-        worst, most = -1, 1e-14 * (abs(mean) + 1.0)
         for j in range(p.size):
-            if lens.slot[j] < 0:
-                more = grad[j] - mean - level
-                for e in range(lens.start[j], lens.start[j + 1]):
-                    more -= lens.weight[e] * bend[lens.row[e]] * z[lens.row[e]]
-                if more > most:
-                    worst, most = j, more
+            more[j] = grad[j] - mean - level
+        for i in range(bend.size):
+            if bend[i] > 0.0:  # few rows were seen when the choice is widest
+                for e in range(lens.begin[i], lens.begin[i + 1]):
+                    more[lens.atom[e]] -= lens.chance[e] * bend[i] * z[i]
+        worst, most = -1, 1e-12 * (abs(mean) + 1.0)
+        for j in range(p.size):
+            if lens.slot[j] < 0 and more[j] > most:
+                worst, most = j, more[j]
         if worst < 0:
             return
         lens.active[size] = worst
@@ -257,11 +270,13 @@ def climb(lens: Lens, n: Floats, g: Floats, theta: float, tolerance: float, p: F
             dz[i] = n[i] / z[i] if n[i] > 0 else 0.0
             bend[i] = dz[i] / z[i] if n[i] > 0 else 0.0
         most, mean = -np.inf, 0.0
+        grad[:] = 0.0
+        for i in range(n.size):
+            if n[i] > 0:
+                for e in range(lens.begin[i], lens.begin[i + 1]):
+                    grad[lens.atom[e]] += lens.chance[e] * dz[i]
         for j in range(p.size):
-            s = 0.0
-            for e in range(lens.start[j], lens.start[j + 1]):
-                s += lens.weight[e] * dz[lens.row[e]]
-            grad[j] = s + theta * g[j]
+            grad[j] += theta * g[j]
             most = max(most, grad[j])
             mean += p[j] * grad[j]
         before, gap = gap, most - mean

@@ -36,6 +36,7 @@ from headwater.policies.centre import (
 )
 from headwater.policies.compile import compiled, inlined
 from headwater.policies.kernel import uniforms
+from headwater.policies.vectors import put
 from headwater.pseudo.channels import Channels
 
 __all__ = ["posterior_draws", "recommended_steps", "walk"]
@@ -394,4 +395,4 @@ def _fill(
 ) -> None:
     for i in range(len(out)):
         walk(thin, start, row, weight, n, alpha, p, work, BURN_IN + i, replication, k0, k1)
-        out[i] = p
+        put(p, out[i])

@@ -22,7 +22,7 @@ from headwater.arrays import Floats, Ints
 from headwater.complaints import shown
 from headwater.errors import ProblemError
 from headwater.policies import indices, kernel
-from headwater.policies.compile import compiled
+from headwater.policies.compile import allocating, compiled
 from headwater.policies.rules import Spec
 from headwater.simulation import engine
 from headwater.simulation.draws import guide_shift
@@ -206,7 +206,7 @@ _root = compiled(indices.reciprocal_root)
 _width = compiled(indices.ucb1_width)
 
 
-@compiled
+@allocating
 def _roots(horizon: int) -> Floats:
     out = np.empty(horizon + 1)
     for n in range(horizon + 1):
@@ -214,7 +214,7 @@ def _roots(horizon: int) -> Floats:
     return out
 
 
-@compiled
+@allocating
 def _factors(start: int, length: int, scale: float, widths: bool) -> Floats:
     """For rounds start + 1, ..., start + length: UCB1's width, or the logarithm; by the CPU's own functions."""
     out = np.empty(length)
