@@ -10,10 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headwater as hw
-from headwater.report.draw import draw_overview, draw_regret, save
+from headwater import horizons
+from headwater.report.draw import draw_long_runs, draw_overview, draw_regret, save
 from headwater.report.interactive import plotly_regret
 from headwater.report.limits import limits, listing, rates, sentences
-from headwater.report.page import write_report
+from headwater.report.long_run import long_figures, long_section
+from headwater.report.long_run import sentences as long_sentences
+from headwater.report.page import numbers, write_report
 from headwater.report.regret_data import RegretFigure, regret_figure, spread_labels
 from headwater.report.style import POLICIES, look
 
@@ -158,3 +161,67 @@ def test_a_policy_without_regret_can_be_drawn_on_a_log_axis() -> None:
     for button in menu.buttons:
         values, layout, _ = button.args
         assert np.all(np.isfinite(np.array(values["y"]))) and np.all(np.isfinite(layout["yaxis.range"]))
+
+
+# long runs
+
+
+@pytest.fixture(scope="module")
+def long() -> list[horizons.LongRun]:
+    """A hundred thousand rounds, a few runs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(horizons, "RUNS", {"discrete-1": {"ucb1": 3, "c-ucb": 5}, "discrete-2": {"ucb1": 3, "c-ucb": 3}})
+        told: list[float] = []
+        runs = horizons.long_runs(horizons.LONG[:2], scale=1e-5, progress=lambda title, share: told.append(share))
+    assert told == sorted(told) and told[-1] == 1
+    return runs
+
+
+def test_long_runs_are_the_discrete_cases_at_log_spaced_rounds(long: list[horizons.LongRun]) -> None:
+    assert [case.id for case in horizons.LONG] == ["discrete-1", "discrete-2", "discrete-3"]
+    for run in long:
+        rounds = run.simulation.rounds
+        assert (rounds[0], rounds[-1], run.simulation.engine) == (100, 100_000, "leap")
+        np.testing.assert_allclose(np.diff(np.log10(rounds)), 1 / horizons.PER_DECADE, atol=0.01)
+        assert run.bounds.graves_lai == pytest.approx(hw.bounds(run.case.problem).graves_lai, rel=1e-6)
+
+
+def test_the_best_arm_comes_first_and_nothing_else_changes() -> None:
+    again = horizons.best_first(CASE_2)
+    assert again.names == ("arm 3", "arm 1", "arm 2")
+    np.testing.assert_array_equal(again.rewards, CASE_2.rewards[[2, 0, 1]])
+    assert again.distribution == CASE_2.distribution and again.name == CASE_2.name
+    found, before = hw.analyze(again), hw.analyze(CASE_2)
+    assert found.best == before.best and set(found.competitive) == set(before.competitive)
+
+
+def test_growth_is_what_regret_adds_per_logarithm_of_rounds(long: list[horizons.LongRun]) -> None:
+    run = long[1]
+    growth, regret = run.growth("ucb1", decades=2), run.simulation.regret("ucb1")
+    start = run.simulation.rounds.tolist().index(1000)
+    assert growth.since == 1000
+    assert growth.slope * np.log(100) == pytest.approx(float((regret[:, -1] - regret[:, start]).mean()))
+    assert run.growth("ucb1", decades=9).since == 100  # as far back as there is
+
+
+def test_the_section_says_what_the_numbers_say(long: list[horizons.LongRun], tmp_path: Path) -> None:
+    body = numbers([], long)["horizons"]
+    assert list(body) == ["discrete-1", "discrete-2"]
+    first, second, runs = long_sentences(long)
+    mean = body["discrete-1"]["simulation"]["policies"]["c-ucb"]["regret_mean"][-1]
+    assert f"after 100,000 rounds C-UCB's regret is {mean:.3g} ±" in first
+    assert f"and like {body['discrete-2']['growth']['c-ucb']['slope']:.3g} ±" in second and "can have is 4.79 log t" in second
+    assert runs == "Runs: 5 and 3 of C-UCB and 3 of UCB1."
+    page = long_section(long, "picture.svg")
+    assert "<h2>100,000 rounds</h2>" in page and "at 10,000</th>" in page and "src='picture.svg'" in page
+    assert numbers([]) == {}
+
+
+def test_the_picture_of_long_runs_has_a_bound_in_every_panel(long: list[horizons.LongRun], tmp_path: Path) -> None:
+    figures = long_figures(long)
+    assert [data.title for data in figures] == ["case 1\nno competitive arm", "case 2\none competitive arm"]
+    drawing = draw_long_runs(figures)
+    assert all(any(line.get_linestyle() == ":" for line in axis.lines) for axis in drawing.axes)
+    assert [text.get_text() for text in drawing.legends[0].get_texts()] == ["ucb1", "c-ucb", "Graves–Lai: least slope, C log t"]
+    save(drawing, tmp_path / "long.png")
+    assert 5_000 < (tmp_path / "long.png").stat().st_size < 300_000

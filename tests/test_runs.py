@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import headwater as hw
-from headwater import bench, cli, paper
+from headwater import bench, cli, horizons, paper
 from headwater.report.page import write_report
 from headwater.report.regret_data import regret_figure
 
@@ -115,12 +115,26 @@ def test_simulating_without_a_distribution_is_refused(
 def test_reproduce_writes_the_page_and_the_data(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
+    monkeypatch.setattr(horizons, "RUNS", {case: {"ucb1": 2, "c-ucb": 3} for case in horizons.RUNS})
     assert call(monkeypatch, "reproduce", "--scale", 0.01, "--output", tmp_path, "--json") == 0
     printed = json.loads(capsys.readouterr().out)
-    assert set(printed) == {case.id for case in paper.CASES}
-    words = ("The paper says", "Step by step", "0.9996", "Past the paper", "best ratio", "constant regret possible")
+    assert set(printed) == {case.id for case in paper.CASES} | {"horizons"}
+    assert json.loads((tmp_path / "numbers.json").read_text(encoding="utf-8")) == printed
+    words = (
+        "100,000,000 rounds",
+        "The paper says",
+        "Step by step",
+        "0.9996",
+        "Past the paper",
+        "best ratio",
+        "constant regret possible",
+    )
     check_page(tmp_path / "index.html", *words, *paper.LEARNERS, *(case.title for case in paper.CASES))
-    assert (tmp_path / "figures" / "overview.png").stat().st_size > 5_000
+    for name in ("overview.png", "horizon.png", "horizon.svg"):
+        assert (tmp_path / "figures" / name).stat().st_size > 5_000
+    for case in horizons.LONG:
+        again = hw.load_simulation(tmp_path / "data" / f"{case.id}-horizon")
+        assert (again.engine, again.horizon, list(again.outcomes)) == ("leap", 10**8, ["ucb1", "c-ucb"])
     for case in paper.CASES:
         for name in (f"{case.id}.png", f"{case.id}.svg", f"{case.id}-regret.png", f"{case.id}-regret.svg"):
             assert (tmp_path / "figures" / name).stat().st_size > 5_000

@@ -194,18 +194,21 @@ def reproduce(
     as_json: Json = False,
 ) -> None:
     """Reproduce the paper: analyse and simulate each of its problems, compare with what it says, and write one page."""
+    from headwater.horizons import long_runs
     from headwater.paper import reproduce as run
     from headwater.progress import share_bar
-    from headwater.report.page import write_page
+    from headwater.report.page import numbers, write_page
 
     if output.exists() and not output.is_dir():
         raise ProblemError(f"--output: {output} is a file; expected a folder")
     output.mkdir(parents=True, exist_ok=True)
     with share_bar() as progress:
         panels = run(scale=scale, progress=progress)
-    page = write_page(panels, output)
+    with share_bar() as progress:
+        long = long_runs(scale=scale, progress=progress)
+    page = write_page(panels, output, long)
     if as_json:
-        print_json({panel.case.id: panel.to_dict() for panel in panels})
+        print_json(numbers(panels, long))
     else:
         from headwater.tables import print_panels
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from headwater.report.analysis_data import AnalysisFigure
 from headwater.report.regret_data import RegretFigure, spread_labels
-from headwater.report.style import BOUND, VERDICTS, colour
+from headwater.report.style import BOUND, VERDICTS, colour, short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -239,3 +239,55 @@ def draw_overview(figures: Sequence[RegretFigure], policies: Sequence[str] = SHO
     figure.supxlabel("round", fontsize=9)
     figure.supylabel("mean cumulative regret", fontsize=9)
     return figure
+
+
+def draw_long_runs(figures: Sequence[RegretFigure]) -> Figure:
+    """A panel per case on one scale of regret, so that slopes compare; narrow enough for a telephone."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.6, 3.9), layout="constrained", dpi=200)
+    axes: Any = figure.subplots(1, len(figures), sharey=True, squeeze=False)[0]
+    top = 1.15 * max(float(curve.interval_high[-1]) for data in figures for curve in data.curves)
+    for axis, data in zip(axes, figures, strict=True):
+        _regret_curves(axis, data, [curve.policy for curve in data.curves])
+        assert data.bound is not None
+        if data.bound.constant == 0:
+            axis.plot(data.rounds, np.zeros_like(data.rounds), ":", color=BOUND, linewidth=1.8)
+        axis.set_ylim(-0.02 * top, top)
+        axis.set_xlim(float(data.rounds[0]), float(data.rounds[-1]))
+        axis.set_title(f"{_plain(data.title)}\nC = {short(data.bound.constant)}", fontsize=11)
+        axis.grid(alpha=0.25)
+        axis.tick_params(labelsize=10)
+        axis.set_xticks([1e2, 1e6, 1e10] if data.rounds[-1] == 1e10 else [float(data.rounds[0]), float(data.rounds[-1])])
+        axis.minorticks_off()
+        first, *_, last = axis.get_xticklabels()
+        first.set_ha("left")  # else neighbours' run into one another
+        last.set_ha("right")
+        _end_values(axis, data, top)
+    axes[0].yaxis.set_major_formatter("{x:,.0f}")
+    axes[0].set_ylabel("mean regret (units of reward)", fontsize=11)
+    figure.supxlabel("round", fontsize=11)
+    handles = {label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
+    names = [name.replace("Graves–Lai bound, slope C log t", "Graves–Lai: least slope, C log t") for name in handles]
+    figure.legend(handles.values(), names, frameon=False, fontsize=11, loc="outside upper center", ncols=len(names))
+    return figure
+
+
+def _end_values(axis: Axes, data: RegretFigure, top: float) -> None:
+    """Where each curve ends, in numbers: the highest above its curve, the others below where there is room."""
+    highest = max(float(curve.mean[-1]) for curve in data.curves)
+    for curve in data.curves:
+        end = float(curve.mean[-1])
+        above = end == highest or end < 0.15 * top
+        lowest = float(np.interp(0.65, np.linspace(0, 1, len(curve.mean)), curve.mean))  # rounds are equally spaced here
+        axis.annotate(
+            short(end),
+            (float(data.rounds[-1]), end if above else lowest),
+            xytext=(-2, 5 if above else -5),
+            textcoords="offset points",
+            ha="right",
+            va="bottom" if above else "top",
+            fontsize=11,
+            fontweight="bold",
+            color=curve.look.colour,
+        )

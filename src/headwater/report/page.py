@@ -7,13 +7,16 @@ import html
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from headwater.horizons import LongRun
 from headwater.paper import LEARNERS, OTHERS, POLICIES, SEED, TWO_ARMS, Panel, walkthrough
 from headwater.regret_bounds import Bounds
 from headwater.report.analysis_data import analysis_figure
-from headwater.report.draw import draw_analysis, draw_overview, draw_regret, save
+from headwater.report.draw import draw_analysis, draw_long_runs, draw_overview, draw_regret, save
 from headwater.report.interactive import plotly_regret
 from headwater.report.limits import limits, sentences
+from headwater.report.long_run import long_figures, long_section
 from headwater.report.regret_data import RegretFigure, regret_figure
 from headwater.report.style import FAMILIES, Look, rough, short
 from headwater.simulation import Simulation
@@ -23,6 +26,7 @@ _STYLE = """
 @media (prefers-color-scheme: dark) { :root { --yes: #4fd1a5; --no: #ffab70; } }
 body { font: 16px/1.5 system-ui, sans-serif; margin: 0 auto; padding: 1.5rem; max-width: 68rem; }
 img { width: 100%; min-width: 38rem; height: auto; background: #fff; border-radius: 6px; }
+img.fits { display: block; min-width: 0; max-width: 46rem; margin: 1rem auto; }
 table { border-collapse: collapse; width: 100%; margin: .8rem 0 1.2rem; }
 th, td { text-align: left; padding: .35rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top; }
 section { margin: 2.5rem 0; }
@@ -31,6 +35,7 @@ nav a { margin-right: 1rem; white-space: nowrap; }
 .no { color: var(--no); font-weight: 600; }
 .wide { overflow-x: auto; }
 .plotly-graph-div { background: #fff; border-radius: 6px; }
+.word { white-space: nowrap; }
 .number { white-space: nowrap; text-align: right; }
 th.number:not(.word) { white-space: normal; }
 .wide td:first-child { min-width: 9rem; }
@@ -41,7 +46,7 @@ th.number:not(.word) { white-space: normal; }
 """
 
 
-def write_page(panels: Sequence[Panel], output: Path) -> Path:
+def write_page(panels: Sequence[Panel], output: Path, long_runs: Sequence[LongRun] = ()) -> Path:
     """Write the page about the paper, a PNG and an SVG per figure, and the data; returns where the page is."""
     figures = output / "figures"
     sections = []
@@ -62,11 +67,34 @@ def write_page(panels: Sequence[Panel], output: Path) -> Path:
     ]
     if runs:
         save(draw_overview(runs), figures / "overview.png")
-    numbers = {panel.case.id: panel.to_dict() for panel in panels}
-    (output / "numbers.json").write_text(json.dumps(numbers, indent=2, allow_nan=False), encoding="utf-8")
+    text = json.dumps(numbers(panels, long_runs), indent=2, allow_nan=False)
+    (output / "numbers.json").write_text(text, encoding="utf-8")
     page = output / "index.html"
-    page.write_text(_paper_page(panels, sections), encoding="utf-8")
+    page.write_text(_paper_page(panels, sections, _long(long_runs, output)), encoding="utf-8")
     return page
+
+
+def numbers(panels: Sequence[Panel], long_runs: Sequence[LongRun] = ()) -> dict[str, Any]:
+    """Everything the page states, by the ids of cases; the long runs under ``horizons``."""
+    out: dict[str, Any] = {panel.case.id: panel.to_dict() for panel in panels}
+    return out | ({"horizons": {run.case.id: run.to_dict() for run in long_runs}} if long_runs else {})
+
+
+def _long(runs: Sequence[LongRun], output: Path) -> str:
+    """The section about long runs; writes its picture and data."""
+    if not runs:
+        return ""
+    for run in runs:
+        run.simulation.save(output / "data" / f"{run.case.id}-horizon", command="headwater reproduce", overwrite=True)
+    drawing = draw_long_runs(long_figures(runs))
+    for suffix in (".png", ".svg"):
+        save(drawing, output / "figures" / f"horizon{suffix}")
+    return long_section(runs, _embedded((output / "figures" / "horizon.svg").read_text(encoding="utf-8")))
+
+
+def _embedded(svg: str) -> str:
+    """A picture as an address that needs no file."""
+    return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
 
 
 def write_report(simulations: Sequence[Simulation], path: Path) -> None:
@@ -90,7 +118,7 @@ def _document(title: str, body: str) -> str:
     )
 
 
-def _paper_page(panels: Sequence[Panel], sections: Sequence[str]) -> str:
+def _paper_page(panels: Sequence[Panel], sections: Sequence[str], long: str) -> str:
     checks = [check for panel in panels for check in panel.checks]
     agree = sum(check.agrees for check in checks)
     links = " ".join(f"<a href='#{html.escape(p.case.id)}'>{html.escape(p.case.problem.name)}</a>" for p in panels)
@@ -101,7 +129,8 @@ def _paper_page(panels: Sequence[Panel], sections: Sequence[str]) -> str:
         f"headwater in {seconds:.0f} seconds. {agree} of {len(checks)} statements agree with the computation; each difference "
         "is shown where it stands. Bands are 95 % intervals of the mean; all policies of a panel see the same draws of X "
         f"(seed {SEED}).</p>"
-        f"<nav>{links} <a href='#past'>past the paper</a></nav>{_summary(panels)}{_past(panels)}{''.join(sections)}"
+        f"<nav>{links} <a href='#past'>past the paper</a>{' <a href=#long>long runs</a>' if long else ''}</nav>"
+        f"{_summary(panels)}{_past(panels)}{long}{''.join(sections)}"
     )
     return _document("Correlated bandits with a latent source: the paper, computed", body)
 
@@ -174,14 +203,13 @@ def _section(panel: Panel, svg: str) -> str:
         for check in panel.checks
     )
     note = f"<p class=note>{html.escape(panel.case.note)}</p>" if panel.case.note else ""
-    picture = base64.b64encode(svg.encode()).decode()
     title = html.escape(panel.case.title)
     regret = "" if panel.simulation is None else _regret(panel.simulation, f"regret-{panel.case.id}", panel.bounds)
     steps = _walkthrough() if panel.case is TWO_ARMS else ""
     return (
         f"<section id='{html.escape(panel.case.id)}'><h2>{title}</h2>"
         f"<div class=wide><img alt='Reward functions and pseudo-gaps: {title}' "
-        f"src='data:image/svg+xml;base64,{picture}'></div>{regret}"
+        f"src='{_embedded(svg)}'></div>{regret}"
         f"<div class=wide><table><tr><th>The paper says</th><th>Computed</th><th>Agrees?</th></tr>{rows}</table></div>"
         f"{note}{steps}<p>{html.escape(panel.analysis.advice)}</p></section>"
     )
