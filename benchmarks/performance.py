@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import leap
 import peers
 import scaling
 from headwater import bench
@@ -34,6 +35,18 @@ programs that ran side by side in that run; absolute times belong to that machin
 
 ```
 {engine}
+```
+
+## Horizons
+
+`benchmarks/leap.py`: the paper's discrete cases, simulated by the leap engine and, beside it, round by round. Time grows like a
+power of log T instead of T. Best of three, or of one where that takes long; `processor` is
+the time on all cores together.
+
+![Time of both engines against the number of rounds](figures/leap.png)
+
+```
+{leap}
 ```
 
 ## Other libraries
@@ -113,6 +126,7 @@ def starting() -> str:
 def main() -> None:
     parts = {
         "engine": captured(engine),
+        "leap": captured(leap.run),
         "peers": captured(peers.main),
         "starting": starting(),
         "scaling": captured(scaling.main),
