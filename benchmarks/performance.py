@@ -40,8 +40,8 @@ programs that ran side by side in that run; absolute times belong to that machin
 ## Horizons
 
 `benchmarks/leap.py`: the paper's discrete cases, simulated by the leap engine and, beside it, round by round. Time grows like a
-power of log T instead of T. Best of three, or of one where that takes long; `processor` is
-the time on all cores together.
+power of log T instead of T. Best of three, or of one where that takes long. The targets are in
+seconds on the clock; growth is fitted to processor time, on all cores together, which other work hardly changes.
 
 ![Time of both engines against the number of rounds](figures/leap.png)
 
