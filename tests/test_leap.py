@@ -229,3 +229,15 @@ def test_ten_thousand_million_rounds() -> None:
     np.testing.assert_array_equal(regret[:, 0], regret[:, 1])
     mean = found.reward[:, 1] / 10**10
     assert known.mu is not None and abs(mean - known.mu.max()).max() < 1e-3
+
+
+@pytest.mark.parametrize("spec", POLICIES, ids=lambda spec: spec.title)
+def test_any_arm_is_leapt_over(spec: Spec) -> None:
+    """Played one by one, 10^11 rounds would take hours: the best arm need not be the first."""
+    problem = hw.Problem(
+        latent=hw.Discrete(["x", "y"]),
+        arms={"worst": [0, 0.2], "middle": [0.5, 0.1], "best": [0.6, 1]},
+        distribution=[0.5, 0.5],
+    )
+    found = simulate_leaps(laid_out(problem), spec, checkpoints=np.array([10**11]), replications=2, seed=1)
+    assert np.all(found.pulls[:, 0, 2] > 0.99 * 10**11)

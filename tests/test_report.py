@@ -186,15 +186,6 @@ def test_long_runs_are_the_discrete_cases_at_log_spaced_rounds(long: list[horizo
         assert run.bounds.graves_lai == pytest.approx(hw.bounds(run.case.problem).graves_lai, rel=1e-6)
 
 
-def test_the_best_arm_comes_first_and_nothing_else_changes() -> None:
-    again = horizons.best_first(CASE_2)
-    assert again.names == ("arm 3", "arm 1", "arm 2")
-    np.testing.assert_array_equal(again.rewards, CASE_2.rewards[[2, 0, 1]])
-    assert again.distribution == CASE_2.distribution and again.name == CASE_2.name
-    found, before = hw.analyze(again), hw.analyze(CASE_2)
-    assert found.best == before.best and set(found.competitive) == set(before.competitive)
-
-
 def test_growth_is_what_regret_adds_per_logarithm_of_rounds(long: list[horizons.LongRun]) -> None:
     run = long[1]
     growth, regret = run.growth("ucb1", decades=2), run.simulation.regret("ucb1")

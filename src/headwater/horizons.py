@@ -13,9 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from headwater.analysis import analyze
 from headwater.paper import CASES, SEED, Case
-from headwater.problem import Problem
 from headwater.regret_bounds import Bounds, bounds
 from headwater.simulation import Simulation, simulate
 
@@ -74,7 +72,7 @@ def long_runs(
     checkpoints = np.rint(np.geomspace(FIRST, horizon, count)).astype(np.int64)
     out = []
     for n, case in enumerate(cases):
-        problem, runs = best_first(case.problem), []
+        runs = []
         for stage, (policy, replications) in enumerate(RUNS[case.id].items()):
 
             def report(done: int, total: int, before: float = n + stage / 2, title: str = case.title) -> None:
@@ -82,22 +80,6 @@ def long_runs(
                     progress(f"{title}, {horizon:,} rounds", (before + done / total / 2) / len(cases))
 
             how: dict[str, Any] = {"horizon": horizon, "replications": replications, "seed": SEED, "checkpoints": checkpoints}
-            runs.append(simulate(problem, policies=[policy], engine="leap", progress=report, **how))
-        out.append(LongRun(case, runs[0].with_more(runs[1]), bounds(problem)))
+            runs.append(simulate(case.problem, policies=[policy], engine="leap", progress=report, **how))
+        out.append(LongRun(case, runs[0].with_more(runs[1]), bounds(case.problem)))
     return out
-
-
-def best_first(problem: Problem) -> Problem:
-    """The same problem with its best arm first, which no law depends on but for ties.
-
-    The leap engine leaps over pulls of the most-pulled arm, and policies without a filter name the first arm as that.
-    """
-    best = analyze(problem).best
-    arms = dict(sorted(problem.arms.items(), key=lambda item: item[0] != best))
-    return Problem(
-        latent=problem.latent,
-        arms=arms,
-        distribution=problem.distribution,
-        name=problem.name,
-        reward_range=problem.reward_range,
-    )

@@ -281,6 +281,8 @@ def _play(
             coin, _ = kernel.uniforms(t + 1, replication, streams.REWARD, 0, meta[kernel.SEED_LOW], meta[kernel.SEED_HIGH])
             i = level_of(coin, cuts, arm, j)
         _step(kernel.OBSERVE, arm, i, meta, params, counts, sums, mean, root, index, none, table)
+        if counts[kernel.PULLS, arm] > counts[kernel.PULLS, meta[kernel.REFERENCE_ARM]]:
+            meta[kernel.REFERENCE_ARM] = arm  # which the kernel itself follows only for a filter
         if arm == reference and meta[kernel.REFERENCE_ARM] == reference:
             steady += 1
         else:
