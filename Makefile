@@ -22,7 +22,7 @@ bench: $(READY)
 	@$(BIN)/python benchmarks/performance.py
 
 tournament: $(READY)  ## docs/tournament.md: which policy is best, and what the audit costs; about an hour
-	@rm -f results/panels.json results/random.json
+	@rm -f results/panels.json results/random.json results/slope.json
 	@$(BIN)/python benchmarks/tournament.py --problems 0 --policies c-ucb ucb1 c-ts joint-ucb --output results/panels.json
 	@$(BIN)/python benchmarks/tournament.py --problems 0 --panel-runs 400 --policies graves-lai --output results/panels.json
 	@$(BIN)/python benchmarks/tournament.py --problems 0 --panel-runs 200 --cases discrete vector-1 --policies latent-ts --output results/panels.json

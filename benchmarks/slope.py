@@ -9,10 +9,12 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from headwater.paper import CASES
+from headwater.policies.rules import parse_spec
 from headwater.regret_bounds import bounds
 from headwater.simulation import simulate
 
@@ -21,31 +23,35 @@ FROM, TO = 10**5, 10**7
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=32)
+    parser.add_argument("--policies", nargs="+", default=["graves-lai", "graves-lai:audit=0"])
+    parser.add_argument("--runs", type=int, default=16)
     parser.add_argument("--seed", type=int, default=5)
     parser.add_argument("--output", type=Path, default=Path("results/slope.json"))
     options = parser.parse_args()
-    found = {}
+    found: dict[str, Any] = {}
+    if options.output.exists():  # policies measured before stay
+        found = json.loads(options.output.read_text(encoding="utf-8"))
     for case in CASES:
-        if case.id.startswith("discrete"):
+        for spec in map(parse_spec, options.policies) if case.id.startswith("discrete") else ():
             run = simulate(
                 case.problem,
-                policies=["graves-lai"],
+                policies=[spec],
                 horizon=TO,
                 replications=options.runs,
                 seed=options.seed,
                 checkpoints=[FROM, TO],
             )
-            regret = run.regret("graves-lai")
+            regret = run.regret(spec.title)
             slope = (regret[:, 1] - regret[:, 0]) / np.log(TO / FROM)
-            found[case.problem.name] = {
-                "runs": options.runs,
+            row = {
                 "regret": regret.mean(axis=0).tolist(),
                 "slope": float(slope.mean()),
                 "se": float(slope.std(ddof=1) / np.sqrt(options.runs)),
-                "bound": bounds(case.problem).graves_lai,
             }
-            print(case.problem.name, found[case.problem.name], file=sys.stderr, flush=True)
+            entry = found.setdefault(case.problem.name, {"policies": {}})
+            entry |= {"runs": options.runs, "bound": bounds(case.problem).graves_lai}
+            entry["policies"][spec.title] = row
+            print(case.problem.name, spec.title, row, file=sys.stderr, flush=True)
             options.output.parent.mkdir(parents=True, exist_ok=True)
             options.output.write_text(json.dumps(found, indent=1), encoding="utf-8")
 
