@@ -24,7 +24,7 @@ bench: $(READY)
 tournament: $(READY)  ## docs/tournament.md: which policy is best, and what the audit costs; about an hour
 	@rm -f results/panels.json results/random.json results/slope.json
 	@$(BIN)/python benchmarks/tournament.py --problems 0 --policies c-ucb ucb1 c-ts joint-ucb --output results/panels.json
-	@$(BIN)/python benchmarks/tournament.py --problems 0 --panel-runs 400 --policies graves-lai --output results/panels.json
+	@$(BIN)/python benchmarks/tournament.py --problems 0 --policies graves-lai --output results/panels.json
 	@$(BIN)/python benchmarks/tournament.py --problems 0 --panel-runs 200 --cases discrete vector-1 --policies latent-ts --output results/panels.json
 	@$(BIN)/python benchmarks/tournament.py --problems 0 --cases vector-2 --policies latent-ts --output results/panels.json
 	@$(BIN)/python benchmarks/tournament.py --panel-runs 0 --policies c-ucb c-ucb:audit=1 ucb1 c-ts joint-ucb joint-ucb:audit=0 latent-ts --output results/random.json
