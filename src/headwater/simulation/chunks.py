@@ -11,7 +11,6 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from headwater.policies.evidence import evidence_of
 from headwater.policies.rules import Spec
 from headwater.simulation.atoms import atoms_of
 from headwater.simulation.engine import Model, make_model
-from headwater.simulation.engines import best_rewards, run_engine
+from headwater.simulation.engines import Which, best_rewards, run_engine
 from headwater.simulation.results import Outcome
 
 __all__ = ["Chunk", "Setting", "run_chunk"]
@@ -86,17 +85,11 @@ def run_chunk(
     if model is None:
         model = _model(setting.problem, setting.reward_range, spec is not None and spec.learns)
     rounds = np.array(setting.checkpoints, dtype=np.int64)
-    which: dict[str, Any] = {
-        "checkpoints": rounds,
-        "replications": chunk.size,
-        "first": chunk.first,
-        "seed": setting.seed,
-        "threads": threads,
-    }
+    which = Which(checkpoints=rounds, replications=chunk.size, seed=setting.seed, first=chunk.first)
     if spec is None:
-        reward = best_rewards(setting.engine, model, setting.best, **which)
+        reward = best_rewards(setting.engine, model, setting.best, which, threads=threads)
         return Outcome(np.empty((*reward.shape, 0), dtype=np.int64), reward, np.empty((chunk.size, 0), dtype=np.int64))
-    return Outcome(*run_engine(setting.engine, model, spec, **which, progress=progress))
+    return Outcome(*run_engine(setting.engine, model, spec, which, threads=threads, progress=progress))
 
 
 @lru_cache(maxsize=4)

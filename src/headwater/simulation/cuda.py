@@ -125,7 +125,7 @@ class _Run:
     def __init__(self, model: Model, spec: Spec, checkpoints: Ints, seed: int, real: Any) -> None:
         from headwater.simulation import cuda_kernel
 
-        self.cuda, self.threads = cuda_kernel.cuda, cuda_kernel.THREADS
+        self.cuda, self.threads, self.simulated = cuda_kernel.cuda, cuda_kernel.THREADS, cuda_kernel.SIMULATED
         self.rounds = [int(c) for c in checkpoints]
         self.key = streams.seed_words(seed)
         self.rule, self.filtered = kernel.RULES[spec.rule.code], spec.reference != "none"
@@ -147,10 +147,7 @@ class _Run:
 
     def batch(self, replications: int) -> int:
         """How many replications run at a time: their states take at most half of the free memory."""
-        try:
-            free = int(self.cuda.current_context().get_memory_info()[0])
-        except (AttributeError, NotImplementedError, OverflowError):  # the simulator
-            free = 2**30
+        free = 2**30 if self.simulated else int(self.cuda.current_context().get_memory_info()[0])
         return max(1, min(replications, BATCH, free // 2 // (self.rows * np.dtype(self.whole).itemsize)))
 
     def play(self, first: int, size: int) -> Iterator[tuple[int, int | None, Ints]]:

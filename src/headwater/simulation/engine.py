@@ -29,7 +29,7 @@ from headwater.policies.rules import Spec
 from headwater.policies.table import Channelled
 from headwater.simulation.atoms import Atoms
 from headwater.simulation.draws import draw_rewards, draw_rounds, level_of
-from headwater.simulation.leap import SURE, chances_of, law_of, leap
+from headwater.simulation.leap import SURE, Source, chances_of, law_of, leap, make_room
 from headwater.simulation.learners import play_learners
 from headwater.simulation.lockstep import lockstep as run_lanes
 from headwater.simulation.threads import in_threads
@@ -169,9 +169,15 @@ def simulate_leaps(
     law = chances_of(model.table, model.level, model.thresholds, model.cuts)
 
     def run(start: int, stop: int, watch: Ints, slot: int) -> None:
-        draws = (model.table, model.level, model.cuts, model.thresholds, model.guide)
-        out = (pulls[start:stop], reward[start:stop])
-        leap(first + start, *_setting(model, spec, key), *draws, *law, longest, sure, checkpoints, watch, slot, *out)
+        source = Source(model.table, model.level, model.cuts, model.thresholds, model.guide)
+        (meta, params), room = _setting(model, spec, key), make_room(arms, model.table.shape[1], seed)
+        horizon = int(checkpoints[-1])
+        for i in range(start, stop):
+            done = (i - start) * horizon
+            how = (longest, sure, checkpoints, watch, slot, room)
+            leap(first + i, done, meta, params, source, law, *how, pulls[i], reward[i])
+            if watch[0]:
+                return
 
     in_threads(run, replications, 8, threads, progress)
     return Counts(pulls, np.asarray(reward * model.unit, dtype=float), np.full((replications, arms), -1, dtype=np.int64))

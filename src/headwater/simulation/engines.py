@@ -7,7 +7,7 @@ numbers, so policies are compared as independent runs: it is for horizons that c
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from headwater.policies import kernel
 from headwater.policies.rules import Spec
 from headwater.simulation.engine import Counts, Model, expected_rewards, oracle_rewards, simulate_counts, simulate_leaps
 
-__all__ = ["ENGINES", "Choice", "best_rewards", "choose_engine", "leap_reason", "run_engine"]
+__all__ = ["ENGINES", "Choice", "Which", "best_rewards", "choose_engine", "leap_reason", "run_engine"]
 
 ENGINES = ("auto", "step", "leap", "cuda")
 LONG = 10_000_000
@@ -30,6 +30,15 @@ LEVELS = 64
 class Choice(NamedTuple):
     engine: str
     reason: str
+
+
+class Which(TypedDict):
+    """Which replications an engine runs."""
+
+    checkpoints: Ints
+    replications: int
+    seed: int
+    first: int
 
 
 def leap_reason(model: Model, spec: Spec) -> str | None:
@@ -76,11 +85,8 @@ def run_engine(
     engine: str,
     model: Model,
     spec: Spec,
+    which: Which,
     *,
-    checkpoints: Ints,
-    replications: int,
-    seed: int,
-    first: int,
     threads: int | None,
     progress: Callable[[int], None] | None,
 ) -> Counts:
@@ -88,37 +94,14 @@ def run_engine(
     if engine == "cuda":
         from headwater.simulation.cuda import simulate_counts_cuda
 
-        return simulate_counts_cuda(
-            model, spec, checkpoints=checkpoints, replications=replications, seed=seed, first=first, progress=progress
-        )
+        return simulate_counts_cuda(model, spec, **which, progress=progress)
     run = simulate_leaps if engine == "leap" else simulate_counts
-    return run(
-        model,
-        spec,
-        checkpoints=checkpoints,
-        replications=replications,
-        seed=seed,
-        first=first,
-        threads=threads,
-        progress=progress,
-    )
+    return run(model, spec, **which, threads=threads, progress=progress)
 
 
-def best_rewards(
-    engine: str,
-    model: Model,
-    arm: int,
-    *,
-    checkpoints: Ints,
-    replications: int,
-    seed: int,
-    first: int,
-    threads: int | None,
-) -> Floats:
+def best_rewards(engine: str, model: Model, arm: int, which: Which, *, threads: int | None) -> Floats:
     """What always pulling ``arm`` would have paid, shape (N, C): along the same x_t when every round is stepped through on the
     CPU; else its mean, because following x_t would take longer than all the rest."""
     if engine == "step":
-        return oracle_rewards(
-            model, arm, checkpoints=checkpoints, replications=replications, seed=seed, first=first, threads=threads
-        )
-    return np.tile(expected_rewards(model, arm) * checkpoints, (replications, 1))
+        return oracle_rewards(model, arm, **which, threads=threads)
+    return np.tile(expected_rewards(model, arm) * which["checkpoints"], (which["replications"], 1))

@@ -37,11 +37,11 @@ import numpy as np
 from headwater import streams
 from headwater.arrays import Floats, Ints
 from headwater.policies import indices, kernel
-from headwater.policies.compile import allocating, compiled
+from headwater.policies.compile import compiled
 from headwater.simulation import urns
 from headwater.simulation.draws import atom_of, guide_shift, level_of
 
-__all__ = ["SURE", "Chances", "certain", "chances_of", "law_of", "leap"]
+__all__ = ["SURE", "Chances", "Room", "Source", "certain", "chances_of", "law_of", "leap", "make_room"]
 
 SURE = 46.0
 CURVE, MANY = 0.41, 64
@@ -55,6 +55,45 @@ _root = compiled(indices.reciprocal_root)
 _mean = compiled(indices.empirical_mean)
 _kl_ucb = compiled(indices.kl_ucb_index)
 _kl_reaches = compiled(indices.kl_ucb_reaches)
+
+
+class Source(NamedTuple):
+    """The parts of a ``Model`` that rewards are drawn by."""
+
+    table: Ints
+    level: Ints
+    cuts: Ints
+    thresholds: Ints
+    guide: Ints
+
+
+class Room(NamedTuple):
+    """The state of a replication, an empty table of levels, stretches still to be looked at, and the stream of draws."""
+
+    counts: Ints
+    sums: Ints
+    mean: Floats
+    root: Floats
+    ranks: Floats  # the arms' indices: a tuple has an ``index`` already
+    none: Ints
+    stack: Ints
+    size: Ints
+    stream: Ints
+
+
+def make_room(arms: int, kinds: int, seed: int) -> Room:
+    """Room for one replication after the other."""
+    return Room(
+        np.zeros((kernel.COUNTS, arms), dtype=np.int64),
+        np.zeros((arms, arms), dtype=np.int64),
+        np.zeros(arms),
+        np.zeros(arms),
+        np.zeros(arms),
+        np.zeros((0, 0), dtype=np.int64),
+        np.zeros((DEPTH, kinds), dtype=np.int64),
+        np.zeros(DEPTH, dtype=np.int64),
+        urns.open_stream(seed),
+    )
 
 
 class Chances(NamedTuple):
@@ -184,36 +223,26 @@ def _step(
 
 
 @compiled
-def _play(
+def leap(
     replication: int,
     done: int,
     meta: Ints,
     params: Floats,
-    table: Ints,
-    level: Ints,
-    cuts: Ints,
-    thresholds: Ints,
-    guide: Ints,
-    given: Floats,
-    width: Floats,
+    source: Source,
+    chances: Chances,
     longest: int,
     sure: float,
     checkpoints: Ints,
     watch: Ints,
     slot: int,
-    counts: Ints,
-    sums: Ints,
-    mean: Floats,
-    root: Floats,
-    index: Floats,
-    none: Ints,
-    stack: Ints,
-    size: Ints,
-    stream: Ints,
+    room: Room,
     pulls: Ints,
     reward: Ints,
 ) -> None:
-    """One replication; ``done`` rounds were played before it. From ``counts`` to ``stream``: room to work in."""
+    """One replication of a deterministic policy; fills pulls (C, K) and reward (C,). ``done`` rounds were played before it."""
+    table, level, cuts, thresholds, guide = source
+    given, width = chances
+    counts, sums, mean, root, index, none, stack, size, stream = room
     arms, kinds, shift = table.shape[0], table.shape[1], guide_shift(guide)
     kernel.reset(meta, counts, sums, mean, root)
     meta[kernel.REPLICATION] = replication
@@ -287,43 +316,3 @@ def _play(
             steady += 1
         else:
             steady = 0
-
-
-@allocating
-def leap(
-    first: int,
-    meta: Ints,
-    params: Floats,
-    table: Ints,
-    level: Ints,
-    cuts: Ints,
-    thresholds: Ints,
-    guide: Ints,
-    given: Floats,
-    width: Floats,
-    longest: int,
-    sure: float,
-    checkpoints: Ints,
-    watch: Ints,
-    slot: int,
-    pulls: Ints,
-    reward: Ints,
-) -> None:
-    """Replications first, first + 1, ... of a deterministic policy; fills pulls (N, C, K) and reward (N, C)."""
-    arms, kinds = table.shape[0], table.shape[1]
-    counts = np.zeros((kernel.COUNTS, arms), dtype=np.int64)
-    sums = np.zeros((arms, arms), dtype=np.int64)
-    mean, root, index = np.zeros(arms), np.zeros(arms), np.zeros(arms)
-    none = np.zeros((0, 0), dtype=np.int64)
-    stack, size = np.zeros((DEPTH, kinds), dtype=np.int64), np.zeros(DEPTH, dtype=np.int64)
-    stream = np.zeros(urns.STREAM, dtype=np.int64)
-    stream[urns.LOW], stream[urns.HIGH] = meta[kernel.SEED_LOW], meta[kernel.SEED_HIGH]
-    for i in range(pulls.shape[0]):
-        # fmt: off
-        _play(
-            first + i, i * checkpoints[-1], meta, params, table, level, cuts, thresholds, guide, given, width, longest, sure,
-            checkpoints, watch, slot, counts, sums, mean, root, index, none, stack, size, stream, pulls[i], reward[i],
-        )
-        # fmt: on
-        if watch[0]:
-            return
