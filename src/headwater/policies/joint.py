@@ -34,7 +34,7 @@ import numpy as np
 
 from headwater.arrays import Floats, Ints
 from headwater.policies.compile import compiled
-from headwater.policies.likelihood import Lens, climb, log_likelihood, through, tilt_slope
+from headwater.policies.likelihood import Lens, approach, climb, follow, log_likelihood, slope, spread, through, tilt_slope
 from headwater.policies.vectors import put
 
 __all__ = [
@@ -58,11 +58,13 @@ DENSE = 64
 """Atoms up to which the first law tried uses all; beyond, one: solutions use few, and atoms are dropped one at a time."""
 CLOSE = 1e-4
 """How near, as a part of delta, the likelihood must come to its limit: the index is then exact to the square of that."""
+PATIENCE = 12
+"""Steps after which an arm that is still open is solved by the slower, safer way."""
 FLAT = 1e9
 """A tilt this many times the number of rewards: the best point of the support is allowed, up to 1/FLAT."""
 
 # columns of mind.arms
-THETA, PEAK, SPENT, LIKE, TOP, BASE, MOST, BOUND, FLOOR, EXACT, FIELDS = range(11)
+THETA, PEAK, SPENT, LIKE, TOP, BASE, MOST, BOUND, FLOOR, EXACT, TRIES, FIELDS = range(12)
 # entries of mind.whole
 BEST, SUM, TOTAL, PRICED, FORECAST, FRESH, EAGER, SIZES = range(8)
 
@@ -70,7 +72,8 @@ BEST, SUM, TOTAL, PRICED, FORECAST, FRESH, EAGER, SIZES = range(8)
 class Mind(NamedTuple):
     """What a joint policy keeps, all of it derived from the counts ``n`` (R,).
 
-    ``laws`` (K + 1, J): each arm's last solution, and the likeliest law. ``seen`` and ``price`` (R, K + 1): the logarithms of
+    ``laws`` (K + 1, J): each arm's last solution, and the likeliest law; ``slopes`` (K, J) the gradients there, with the counts
+    ``counted`` (K, R) of that time. ``seen`` and ``price`` (R, K + 1): the logarithms of
     z and y at those solutions, -inf for rows not seen then. ``arms`` (K, FIELDS): for each arm its tilt theta, the maximum in
     the bound, the sum in it, the likelihood of its law, ``g·p`` of its law and of the likeliest, the largest g, the bounds,
     whether they are exact. ``whole`` (SIZES,): the likelihood of the likeliest law, the sum of n log n, N, the sum of n log
@@ -84,6 +87,8 @@ class Mind(NamedTuple):
     doubted: Ints
     own: Floats
     laws: Floats
+    slopes: Floats
+    counted: Floats
     seen: Floats
     price: Floats
     arms: Floats
@@ -101,6 +106,8 @@ def make_mind(lens: Lens, *, eager: bool = False) -> Mind:
         np.zeros(k, dtype=np.int64),
         np.full(k, np.inf),
         np.zeros((k + 1, j)),
+        np.zeros((k, j)),
+        np.zeros((k, r)),
         np.zeros((r, k + 1)),
         np.zeros((r, k + 1)),
         np.zeros((k, FIELDS)),
@@ -212,6 +219,14 @@ def likeliest(lens: Lens, mind: Mind) -> Floats:
 
 
 @compiled
+def first_tilt(lens: Lens, n: Floats, total: float, g: Floats, delta: float, p: Floats, z: Floats) -> float:
+    """The theta that a parabola would give, from the likeliest law p (J,)."""
+    bend = tilt_slope(lens, n, g, p, z)
+    theta = math.sqrt(2.0 * delta / bend) if bend > 0.0 else total
+    return min(max(theta, 1e-3 * math.sqrt(total)), FLAT * total)
+
+
+@compiled
 def lift(
     lens: Lens, n: Floats, total: float, g: Floats, delta: float, best: float, theta: float, p: Floats, z: Floats
 ) -> float:
@@ -222,9 +237,7 @@ def lift(
     """
     if theta <= 0.0:
         climb(lens, n, g, 0.0, 1e-9, p, z)
-        bend = tilt_slope(lens, n, g, p, z)
-        theta = math.sqrt(2.0 * delta / bend) if bend > 0.0 else total
-        theta = min(max(theta, 1e-3 * math.sqrt(total)), FLAT * total)
+        theta = first_tilt(lens, n, total, g, delta, p, z)
     low, high = 0.0, np.inf
     for _ in range(100):
         climb(lens, n, g, theta, 1e-10 * theta + 1e-9, p, z)
@@ -248,30 +261,44 @@ def lift(
 
 
 @compiled
-def _solve_arm(lens: Lens, mind: Mind, ell: int, delta: float) -> None:
-    """Arm ell's index anew, with its prices."""
-    p, z, arm = mind.laws[ell], mind.z, mind.arms[ell]
-    g = lens.g[ell]
-    if arm[THETA] <= 0.0:
+def _improve(lens: Lens, mind: Mind, ell: int, delta: float) -> None:
+    """Arm ell's law one step nearer to its solution, with its prices; from then on the bounds enclose it more closely."""
+    p, z, arm, total, best = mind.laws[ell], mind.z, mind.arms[ell], mind.whole[TOTAL], mind.whole[BEST]
+    g, theta = lens.g[ell], arm[THETA]
+    if theta <= 0.0:
         put(mind.laws[mind.arms.shape[0]], p)
-    theta = lift(lens, mind.n, mind.whole[TOTAL], g, delta, mind.whole[BEST], arm[THETA], p, z)
-    grad = lens.atoms[0]
-    peak, top = -np.inf, 0.0
+    changed = spread(lens, mind.n, p, z)
+    if theta <= 0.0 or changed:
+        theta = theta if theta > 0.0 else first_tilt(lens, mind.n, total, g, delta, p, z)
+        slope(lens, mind.n, g, theta, p, z)
+    else:
+        follow(lens, mind.n, mind.counted[ell], mind.slopes[ell], z)
+    arm[TRIES] += 1.0
+    if arm[TRIES] > PATIENCE:
+        theta = lift(lens, mind.n, total, g, delta, best, theta, p, z)
+        peak = -np.inf
+        for j in range(p.size):
+            peak = max(peak, lens.atoms[0, j])
+    else:
+        theta, peak = approach(lens, mind.n, g, delta, best, theta, FLAT * total, p, z)
+    put(lens.atoms[0], mind.slopes[ell])
+    put(mind.n, mind.counted[ell])
+    top = 0.0
     for j in range(p.size):
-        peak = max(peak, grad[j])
         top += g[j] * p[j]
     arm[THETA], arm[PEAK], arm[TOP] = theta, peak, top
     arm[LIKE] = log_likelihood(mind.n, z)
-    arm[SPENT] = arm[LIKE] - mind.whole[TOTAL]
+    arm[SPENT] = arm[LIKE] - total
     for i in range(z.size):
         if mind.n[i] > 0:
             mind.seen[i, ell] = math.log(z[i])
             mind.price[i, ell] = math.log(mind.n[i]) - mind.seen[i, ell]
         else:
             mind.seen[i, ell] = math.log(z[i]) if z[i] > 0.0 else -np.inf
-    arm[BOUND] = min((peak + arm[SPENT] + delta - mind.whole[BEST]) / theta, arm[MOST], mind.own[ell])
-    arm[FLOOR] = arm[BOUND]
-    arm[EXACT] = 1.0
+    if arm[TRIES] > PATIENCE:
+        arm[BOUND] = min((peak + arm[SPENT] + delta - best) / theta, arm[MOST], mind.own[ell])
+        arm[FLOOR] = arm[BOUND]
+        arm[EXACT] = 1.0
 
 
 @compiled
@@ -298,6 +325,8 @@ def _enclose(mind: Mind, delta: float) -> None:
                 share = min((delta - slack) / below, 1.0) if below > 0.0 else 1.0
                 arm[FLOOR] = arm[BASE] + share * (arm[TOP] - arm[BASE])
             arm[FLOOR] = min(arm[FLOOR], mind.own[ell])
+        if arm[BOUND] - arm[FLOOR] <= 0.1 * TIE:
+            arm[EXACT] = 1.0
 
 
 @compiled
@@ -309,7 +338,7 @@ def decide(lens: Lens, mind: Mind, delta: float) -> int:
     count = arms.shape[0]
     eager = whole[EAGER] > 0.0
     for ell in range(count):
-        arms[ell, EXACT] = 0.0
+        arms[ell, EXACT] = arms[ell, TRIES] = 0.0
         if whole[TOTAL] == 0.0 or delta <= 0.0:
             arms[ell, BOUND] = arms[ell, FLOOR] = min(arms[ell, MOST], mind.own[ell])
             arms[ell, EXACT] = 1.0
@@ -338,7 +367,7 @@ def decide(lens: Lens, mind: Mind, delta: float) -> int:
         if whole[FRESH] <= 0.0:
             _solve_likeliest(lens, mind)
         else:
-            _solve_arm(lens, mind, open_arm, delta)
+            _improve(lens, mind, open_arm, delta)
 
 
 @compiled
@@ -350,8 +379,9 @@ def reaches(lens: Lens, mind: Mind, ell: int, delta: float, x: float) -> bool:
     if mind.whole[FRESH] <= 0.0:
         _solve_likeliest(lens, mind)
         _enclose(mind, delta)
-    if arm[EXACT] == 0.0 and arm[FLOOR] < x <= arm[BOUND]:
-        _solve_arm(lens, mind, ell, delta)
+    while arm[EXACT] == 0.0 and arm[FLOOR] < x <= arm[BOUND]:
+        _improve(lens, mind, ell, delta)
+        _enclose(mind, delta)
     return bool(arm[BOUND] >= x)
 
 

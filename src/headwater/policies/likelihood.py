@@ -24,14 +24,30 @@ import numpy as np
 
 from headwater.arrays import Floats, Ints
 from headwater.policies.compile import compiled
-from headwater.policies.vectors import backsolve
+from headwater.policies.vectors import backsolve, dot, put
 from headwater.pseudo.channels import Channels
 
-__all__ = ["Lens", "climb", "log_likelihood", "make_lens", "maximise_likelihood", "spread", "through", "tilt_slope"]
+__all__ = [
+    "Lens",
+    "approach",
+    "climb",
+    "follow",
+    "log_likelihood",
+    "make_lens",
+    "maximise_likelihood",
+    "slope",
+    "spread",
+    "through",
+    "tilt_slope",
+]
 
 STEPS = 200
 PIVOTS = 60
 """Atoms taken in or dropped in one quadratic problem, beyond four for each in use: atoms that look alike may take turns."""
+EAGER = 0.3
+"""Atoms are taken in along with the one asked for most if they are asked for this part as much."""
+HOPEFUL = 32
+"""Atoms that one quadratic problem may take in."""
 RIDGE = 1e-10
 """What is added to the curvature, as a part of its largest entry: atoms that all rows see alike make it singular."""
 
@@ -54,10 +70,16 @@ class Lens(NamedTuple):
     offset: Ints
     active: Ints
     slot: Ints
+    entry: Ints
     curve: Floats
     square: Floats
     atoms: Floats  # (9, J)
     rows: Floats  # (4, R)
+    hopeful: Ints  # (HOPEFUL,)
+    first: Ints  # (R,)
+    last: Ints  # (R,)
+    who: Ints  # (nnz,)
+    value: Floats  # (nnz,)
 
 
 def make_lens(channels: Channels, low: float, span: float) -> Lens:
@@ -77,10 +99,16 @@ def make_lens(channels: Channels, low: float, span: float) -> Lens:
         channels.offset,
         np.zeros(j, dtype=np.int64),
         np.zeros(j, dtype=np.int64),
-        np.zeros((j, j)),
+        np.zeros(j, dtype=np.int64),
+        np.zeros((j + PIVOTS, j + PIVOTS)),
         np.zeros((j, j)),
         np.zeros((9, j)),
         np.zeros((4, r)),
+        np.zeros(HOPEFUL, dtype=np.int64),
+        np.zeros(r, dtype=np.int64),
+        np.zeros(r, dtype=np.int64),
+        np.zeros(len(channels.row), dtype=np.int64),
+        np.zeros(len(channels.row)),
     )
 
 
@@ -107,17 +135,17 @@ def log_likelihood(n: Floats, z: Floats) -> float:
 
 
 @compiled
-def spread(lens: Lens, n: Floats, p: Floats, z: Floats) -> None:
+def spread(lens: Lens, n: Floats, p: Floats, z: Floats) -> bool:
     """Make every row that was seen possible: give some mass to the likeliest atom of each that is not. Leaves ``z = A p``.
 
-    Few atoms, not all: a law that uses few stays cheap to improve.
+    Few atoms, not all: a law that uses few stays cheap to improve. Returns whether p was changed.
     """
     through(lens, p, z)
     missing = 0
     for i in range(n.size):
         missing += 1 if n[i] > 0 and not z[i] > 1e-13 else 0
     if missing == 0:
-        return
+        return False
     for j in range(p.size):
         p[j] *= 0.9
     for i in range(n.size):
@@ -128,13 +156,27 @@ def spread(lens: Lens, n: Floats, p: Floats, z: Floats) -> None:
                     likely, most = lens.atom[e], lens.chance[e]
             p[likely] += 0.1 / missing
     through(lens, p, z)
+    return True
 
 
 @compiled
-def _bend_atom(lens: Lens, size: int, j: int, bend: Floats, scatter: Floats) -> None:
-    """Row j of the curvature ``A' diag(bend) A`` against the atoms in use, into ``lens.curve``. ``scatter`` (R,) is 0 and
+def _add_row(lens: Lens, i: int, x: float, out: Floats) -> None:
+    """``out += x A[i]``, over atoms (J,). A row without zeros is read straight through."""
+    first, last = lens.begin[i], lens.begin[i + 1]
+    if last - first == out.size:
+        for j in range(out.size):
+            out[j] += lens.chance[first + j] * x
+    else:
+        for e in range(first, last):
+            out[lens.atom[e]] += lens.chance[e] * x
+
+
+@compiled
+def _bend_last(lens: Lens, size: int, bend: Floats, scatter: Floats) -> None:
+    """The curvature between the last atom in use and all, as its entry's line of ``lens.curve``. ``scatter`` (R,) is 0 and
     stays 0.
     """
+    j, line = lens.active[size - 1], lens.curve[lens.entry[size - 1]]
     for e in range(lens.start[j], lens.start[j + 1]):
         scatter[lens.row[e]] = lens.weight[e] * bend[lens.row[e]]
     for a in range(size):
@@ -142,46 +184,104 @@ def _bend_atom(lens: Lens, size: int, j: int, bend: Floats, scatter: Floats) -> 
         x = 0.0
         for e in range(lens.start[h], lens.start[h + 1]):
             x += lens.weight[e] * scatter[lens.row[e]]
-        lens.curve[j, h] = x
-        lens.curve[h, j] = x
+        line[lens.entry[a]] = x
     for e in range(lens.start[j], lens.start[j + 1]):
         scatter[lens.row[e]] = 0.0
 
 
 @compiled
-def _factor(lens: Lens, size: int) -> None:
-    """Cholesky of the curvature of the atoms in use, a ridge added, into ``lens.square``; a vanishing pivot becomes the
-    ridge.
+def _bend(lens: Lens, size: int, bend: Floats) -> None:
+    """The curvature of the first ``size`` of ``lens.active``, into ``lens.curve``. ``lens.square`` is scratch.
+
+    Row by row, each an outer product over the atoms in use that pay it: a fraction of all pairs where rewards are
+    deterministic.
     """
-    square, column, largest = lens.square, lens.atoms[2], 1.0
+    square, first, last, who, value = lens.square, lens.first, lens.last, lens.who, lens.value
+    first[:] = 0
     for a in range(size):
-        largest = max(largest, lens.curve[lens.active[a], lens.active[a]])
-    ridge = RIDGE * largest
-    for a in range(size):
+        j = lens.active[a]
         for b in range(a + 1):
-            square[a, b] = lens.curve[lens.active[a], lens.active[b]]
-    for c in range(size):
-        pivot = math.sqrt(max(square[c, c] + ridge, ridge))
-        square[c, c] = pivot
-        for a in range(c + 1, size):
-            square[a, c] /= pivot
-            column[a] = square[a, c]
-        for a in range(c + 1, size):  # row by row, so that the inner loop vectorises
-            x = column[a]
-            for b in range(c + 1, a + 1):
-                square[a, b] -= x * column[b]
+            square[a, b] = 0.0
+        for e in range(lens.start[j], lens.start[j + 1]):
+            first[lens.row[e]] += 1
+    place = 0
+    for i in range(bend.size):
+        place, first[i] = place + first[i], place
+        last[i] = first[i]
+    for a in range(size):
+        j = lens.active[a]
+        for e in range(lens.start[j], lens.start[j + 1]):
+            i = lens.row[e]
+            who[last[i]], value[last[i]] = a, lens.weight[e]
+            last[i] += 1
+    for i in range(bend.size):
+        if bend[i] <= 0.0:
+            continue
+        low, full = first[i], last[i] - first[i] == size
+        for x in range(low, last[i]):
+            factor, line = bend[i] * value[x], square[who[x]]
+            if full:
+                for b in range(x - low + 1):
+                    line[b] += factor * value[low + b]
+            else:
+                for y in range(low, x + 1):
+                    line[who[y]] += factor * value[y]
+    for a in range(size):
+        lens.entry[a] = a
+        for b in range(a + 1):
+            lens.curve[a, b] = square[a, b]
 
 
 @compiled
-def _best_quadratic(lens: Lens, p: Floats, grad: Floats, mean: float, bend: Floats, d: Floats) -> None:
+def _factor(lens: Lens, first: int, size: int, ridge: float) -> None:
+    """Cholesky of the curvature of the atoms in use, a ridge added, into ``lens.square``; a vanishing pivot becomes the ridge.
+
+    Row by row, so that the rows before ``first`` may stay: to take in an atom costs O(size²).
+    """
+    square = lens.square
+    for a in range(first, size):
+        line, curve = square[a], lens.curve[lens.entry[a]]  # atoms in use stand in the order of their entries
+        for b in range(a):
+            other = square[b]
+            line[b] = (curve[lens.entry[b]] - dot(line, other, b)) / other[b]
+        line[a] = math.sqrt(max(curve[lens.entry[a]] + ridge - dot(line, line, a), ridge))
+
+
+@compiled
+def _ridge(lens: Lens, size: int) -> float:
+    largest = 1.0
+    for a in range(size):
+        largest = max(largest, lens.curve[lens.entry[a], lens.entry[a]])
+    return RIDGE * largest
+
+
+@compiled
+def _hopefuls(p: Floats, grad: Floats, places: Ints, worth: Floats) -> int:
+    """List the atoms without mass of largest gradient, best first, ``HOPEFUL`` at most; returns how many."""
+    count = 0
+    for j in range(p.size):
+        if p[j] > 0.0 or (count == HOPEFUL and grad[j] <= worth[count - 1]):
+            continue
+        at = count if count < HOPEFUL else count - 1
+        count = at + 1
+        while at > 0 and worth[at - 1] < grad[j]:
+            places[at], worth[at] = places[at - 1], worth[at - 1]
+            at -= 1
+        places[at], worth[at] = j, grad[j]
+    return count
+
+
+@compiled
+def _best_quadratic(lens: Lens, p: Floats, grad: Floats, mean: float, bend: Floats, d: Floats) -> int:
     """Maximise ``grad·d - d'Hd/2``, H = A' diag(bend) A, over the steps d (J,) that stay in the simplex.
 
     Primal active set: solve on the atoms in use, walk there until one runs out of mass, drop it; when none does, take in the
-    atom that the multipliers ask for most. Solved for the step, not for where it leads, and with ``mean`` (grad·p) taken off
-    the gradient, so that errors vanish with the step.
+    atom that the multipliers ask for most, among the few of largest gradient: what they miss, the next step's gradient shows.
+    Solved for the step, not for where it leads, and with ``mean`` (grad·p) taken off the gradient, so that errors vanish with
+    the step. Returns how many atoms are in use then, the first of ``lens.active``, their factor in ``lens.square``; 0 if it
+    gave up.
     """
     u, v, rest, scatter, z = lens.atoms[5], lens.atoms[6], lens.atoms[7], lens.rows[2], lens.rows[3]
-    more = lens.atoms[8]
     size, spent = 0, 0.0
     for j in range(p.size):
         d[j] = 0.0
@@ -191,10 +291,12 @@ def _best_quadratic(lens: Lens, p: Floats, grad: Floats, mean: float, bend: Floa
             lens.active[size] = j
             lens.slot[j] = size
             size += 1
-    for a in range(size):
-        _bend_atom(lens, a + 1, lens.active[a], bend, scatter)
+    worth = lens.atoms[8]
+    hopeful = _hopefuls(p, grad, lens.hopeful, worth)
+    _bend(lens, size, bend)
+    ridge, first, entries = _ridge(lens, size), 0, size
     for _ in range(PIVOTS + 4 * size):
-        _factor(lens, size)
+        _factor(lens, first, size, ridge)
         if spent > 0.0:
             through(lens, rest, z)
         for a in range(size):
@@ -217,7 +319,7 @@ def _best_quadratic(lens: Lens, p: Floats, grad: Floats, mean: float, bend: Floa
             j = lens.active[a]
             if p[j] + u[a] < 0.0 and p[j] + d[j] < step * (d[j] - u[a]):
                 step = (p[j] + d[j]) / (d[j] - u[a])
-        kept = 0
+        kept, first = 0, size
         for a in range(size):
             j = lens.active[a]
             d[j] += step * (u[a] - d[j])
@@ -225,32 +327,116 @@ def _best_quadratic(lens: Lens, p: Floats, grad: Floats, mean: float, bend: Floa
                 d[j] = rest[j] = -p[j]
                 spent += p[j]
                 lens.slot[j] = -1
+                first = min(first, a)
             else:
-                lens.active[kept] = j
+                lens.active[kept], lens.entry[kept] = j, lens.entry[a]
                 lens.slot[j] = kept
                 kept += 1
         if kept < size:
             size = kept
             continue
         through(lens, d, z)
-        for j in range(p.size):
-            more[j] = grad[j] - mean - level
-        for i in range(bend.size):
-            if bend[i] > 0.0:  # few rows were seen when the choice is widest
-                for e in range(lens.begin[i], lens.begin[i + 1]):
-                    more[lens.atom[e]] -= lens.chance[e] * bend[i] * z[i]
-        worst, most = -1, 1e-12 * (abs(mean) + 1.0)
-        for j in range(p.size):
-            if lens.slot[j] < 0 and more[j] > most:
-                worst, most = j, more[j]
-        if worst < 0:
-            return
-        lens.active[size] = worst
-        lens.slot[worst] = size
-        spent = max(spent + rest[worst], 0.0)
-        rest[worst] = 0.0
-        size += 1
-        _bend_atom(lens, size, worst, bend, scatter)
+        for i in range(z.size):
+            z[i] *= bend[i]
+        most = least = 1e-12 * (abs(mean) + 1.0)
+        for a in range(hopeful):
+            j = lens.hopeful[a]
+            worth[a] = 0.0
+            if lens.slot[j] < 0:
+                worth[a] = grad[j] - mean - level
+                for e in range(lens.start[j], lens.start[j + 1]):
+                    worth[a] -= lens.weight[e] * z[lens.row[e]]
+                most = max(most, worth[a])
+        if most == least:
+            return size
+        for a in range(hopeful):
+            if worth[a] >= max(EAGER * most, least) and size < p.size and entries < lens.curve.shape[0]:
+                j = lens.hopeful[a]
+                lens.active[size], lens.entry[size] = j, entries
+                lens.slot[j] = size
+                spent = max(spent + rest[j], 0.0)
+                rest[j] = 0.0
+                size += 1
+                entries += 1
+                _bend_last(lens, size, bend, scatter)
+        if entries == lens.curve.shape[0]:
+            break
+    return 0
+
+
+@compiled
+def follow(lens: Lens, n: Floats, before: Floats, old: Floats, z: Floats) -> None:
+    """``old`` (J,), the gradient when the counts were ``before`` (R,), as the gradient now. O(J) for each row that changed."""
+    grad, bend = lens.atoms[0], lens.rows[0]
+    put(old, grad)
+    for i in range(n.size):
+        bend[i] = n[i] / (z[i] * z[i]) if n[i] > 0 else 0.0
+        if n[i] != before[i]:
+            _add_row(lens, i, (n[i] - before[i]) / z[i], grad)
+
+
+@compiled
+def slope(lens: Lens, n: Floats, g: Floats, theta: float, p: Floats, z: Floats) -> tuple[float, float]:
+    """The gradient at p, into ``lens.atoms[0]``; the curvature of each row, into ``lens.rows[0]``. Returns the gradient's
+    largest entry and its mean under p.
+    """
+    grad, bend = lens.atoms[0], lens.rows[0]
+    grad[:] = 0.0
+    for i in range(n.size):
+        bend[i] = 0.0
+        if n[i] > 0:
+            price = n[i] / z[i]
+            bend[i] = price / z[i]
+            _add_row(lens, i, price, grad)
+    most, mean = -np.inf, 0.0
+    for j in range(p.size):
+        grad[j] += theta * g[j]
+        most = max(most, grad[j])
+        mean += p[j] * grad[j]
+    return most, mean
+
+
+@compiled
+def _move(lens: Lens, n: Floats, d: Floats, step: float, p: Floats, z: Floats) -> None:
+    """``p += step d``, on the simplex whatever rounding does, and ``z = A p``."""
+    mass = 0.0
+    for j in range(p.size):
+        p[j] = max(p[j] + step * d[j], 0.0)
+        if p[j] < 1e-15 and d[j] < 0.0:
+            p[j] = 0.0
+        mass += p[j]
+    for j in range(p.size):
+        p[j] /= mass
+    spread(lens, n, p, z)
+
+
+@compiled
+def _ascend(lens: Lens, n: Floats, g: Floats, theta: float, mean: float, p: Floats, z: Floats) -> int:
+    """One step of sequential quadratic programming from p, whose gradient, of that ``mean``, ``slope`` has left.
+
+    Returns what ``_best_quadratic`` does.
+    """
+    grad, d, bend, dz = lens.atoms[0], lens.atoms[1], lens.rows[0], lens.rows[1]
+    size = _best_quadratic(lens, p, grad, mean, bend, d)
+    through(lens, d, dz)
+    rise, tilt, step, total = 0.0, 0.0, 1.0, 0.0
+    for j in range(p.size):
+        rise += (grad[j] - mean) * d[j]
+        tilt += theta * g[j] * d[j]
+    for i in range(n.size):
+        total += n[i]
+        if n[i] > 0 and dz[i] < -0.95 * z[i]:  # keep every row that was seen well away from impossible
+            step = min(step, -0.95 * z[i] / dz[i])
+    for _ in range(40):
+        gain = step * tilt
+        for i in range(n.size):
+            if n[i] > 0:
+                gain += n[i] * math.log1p(step * dz[i] / z[i])
+        if gain >= 0.1 * step * rise or step * rise <= 1e-13 * (total + theta):
+            break
+        step *= 0.5
+    _move(lens, n, d, step, p, z)
+    return size
 
 
 @compiled
@@ -259,62 +445,24 @@ def climb(lens: Lens, n: Floats, g: Floats, theta: float, tolerance: float, p: F
 
     Returns how much better any other law could be: at most ``tolerance``, or what rounding allows.
     """
-    grad, d, bend, dz = lens.atoms[0], lens.atoms[1], lens.rows[0], lens.rows[1]
     spread(lens, n, p, z)
     total = 0.0
     for i in range(n.size):
         total += n[i]
     gap = np.inf
     for _ in range(STEPS):
-        for i in range(n.size):
-            dz[i] = n[i] / z[i] if n[i] > 0 else 0.0
-            bend[i] = dz[i] / z[i] if n[i] > 0 else 0.0
-        most, mean = -np.inf, 0.0
-        grad[:] = 0.0
-        for i in range(n.size):
-            if n[i] > 0:
-                for e in range(lens.begin[i], lens.begin[i + 1]):
-                    grad[lens.atom[e]] += lens.chance[e] * dz[i]
-        for j in range(p.size):
-            grad[j] += theta * g[j]
-            most = max(most, grad[j])
-            mean += p[j] * grad[j]
+        most, mean = slope(lens, n, g, theta, p, z)
         before, gap = gap, most - mean
         if gap <= tolerance or (gap <= 1e-10 * (total + theta) and gap > 0.5 * before):
             return gap
-        _best_quadratic(lens, p, grad, mean, bend, d)
-        through(lens, d, dz)
-        rise, tilt, step = 0.0, 0.0, 1.0
-        for j in range(p.size):
-            rise += (grad[j] - mean) * d[j]
-            tilt += theta * g[j] * d[j]
-        for i in range(n.size):
-            if n[i] > 0 and dz[i] < -0.95 * z[i]:  # keep every row that was seen well away from impossible
-                step = min(step, -0.95 * z[i] / dz[i])
-        for _ in range(40):
-            gain = step * tilt
-            for i in range(n.size):
-                if n[i] > 0:
-                    gain += n[i] * math.log1p(step * dz[i] / z[i])
-            if gain >= 0.1 * step * rise or step * rise <= 1e-13 * (total + theta):
-                break
-            step *= 0.5
-        mass = 0.0
-        for j in range(p.size):
-            p[j] = max(p[j] + step * d[j], 0.0)
-            if p[j] < 1e-15 and d[j] < 0.0:
-                p[j] = 0.0
-            mass += p[j]
-        for j in range(p.size):
-            p[j] /= mass
-        spread(lens, n, p, z)
+        _ascend(lens, n, g, theta, mean, p, z)
     return gap
 
 
 @compiled
 def tilt_slope(lens: Lens, n: Floats, g: Floats, p: Floats, z: Floats) -> float:
     """How fast ``g·p`` grows with theta at a maximiser p: ``g' H⁻¹ g`` within the simplex, on the atoms that p uses."""
-    u, v, bend, scatter = lens.atoms[5], lens.atoms[6], lens.rows[0], lens.rows[2]
+    bend = lens.rows[0]
     size, middle = 0, 0.0
     for i in range(n.size):
         bend[i] = n[i] / (z[i] * z[i]) if n[i] > 0 else 0.0
@@ -323,9 +471,17 @@ def tilt_slope(lens: Lens, n: Floats, g: Floats, p: Floats, z: Floats) -> float:
             lens.active[size] = j
             size += 1
             middle += g[j] * p[j]
-    for a in range(size):
-        _bend_atom(lens, a + 1, lens.active[a], bend, scatter)
-    _factor(lens, size)
+    _bend(lens, size, bend)
+    _factor(lens, 0, size, _ridge(lens, size))
+    return _tilt(lens, size, g, middle)
+
+
+@compiled
+def _tilt(lens: Lens, size: int, g: Floats, middle: float) -> float:
+    """Where the maximiser moves with theta, over the ``size`` atoms in use, into ``lens.atoms[5]``; returns how fast ``g·p``
+    grows. Wants their factor. ``middle``: what g is nearly, so that errors vanish with the rest.
+    """
+    u, v = lens.atoms[5], lens.atoms[6]
     for a in range(size):
         u[a] = g[lens.active[a]] - middle
         v[a] = 1.0
@@ -337,8 +493,53 @@ def tilt_slope(lens: Lens, n: Floats, g: Floats, p: Floats, z: Floats) -> float:
         below += v[a]
     out = 0.0
     for a in range(size):
-        out += (g[lens.active[a]] - middle) * (u[a] - above / below * v[a])
+        u[a] -= above / below * v[a]
+        out += (g[lens.active[a]] - middle) * u[a]
     return out
+
+
+@compiled
+def approach(
+    lens: Lens, n: Floats, g: Floats, delta: float, best: float, theta: float, limit: float, p: Floats, z: Floats
+) -> tuple[float, float]:
+    """One step towards the largest ``g·p`` among laws whose likelihood is at most delta below ``best``.
+
+    p and theta move together: a step of ``climb`` at theta, then along the path of maximisers to the theta at which the
+    likelihood should be right, by Newton's method on the square root of its drop, which is nearly linear in theta. Wants
+    ``z = A p``, every seen row possible, and what ``slope`` leaves; leaves all that. Returns theta, at most ``limit``, and the
+    gradient's largest entry.
+    """
+    d, dz, mean = lens.atoms[1], lens.rows[1], 0.0
+    for j in range(p.size):
+        mean += p[j] * lens.atoms[0, j]
+    size = _ascend(lens, n, g, theta, mean, p, z)
+    if size > 0:
+        middle = 0.0
+        for j in range(p.size):
+            middle += g[j] * p[j]
+            d[j] = 0.0
+        bend = theta * _tilt(lens, size, g, middle)
+        root = math.sqrt(max(best - log_likelihood(n, z), 0.0))
+        further = 30.0 * theta
+        if bend > 0.0 and root > 0.0:
+            further = theta + 2.0 * root * (math.sqrt(delta) - root) / bend
+        further = min(max(further, theta / 30.0), 30.0 * theta, limit)
+        step = further - theta
+        for a in range(size):
+            j = lens.active[a]
+            d[j] = step * lens.atoms[5, a]
+        step = 1.0
+        for j in range(p.size):
+            if d[j] < -p[j]:
+                step = min(step, p[j] / -d[j])
+        through(lens, d, dz)
+        for i in range(n.size):
+            if n[i] > 0 and step * dz[i] < -0.5 * z[i]:
+                step = -0.5 * z[i] / dz[i]
+        _move(lens, n, d, step, p, z)
+        theta = further
+    most, _ = slope(lens, n, g, theta, p, z)
+    return theta, most
 
 
 def maximise_likelihood(channels: Channels, counts: Floats | Ints, start: Floats | None = None) -> tuple[Floats, float]:
