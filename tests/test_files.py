@@ -46,8 +46,8 @@ def latent(**keys: Any) -> dict[str, Any]:
             {},
             ["latent: missing; expected a table that describes X", "arms: missing; expected a table of at least two arms"],
         ),
-        (changed(nmae="x"), ["nmae: unknown key; expected name, latent, arms or reward_range"]),
-        (changed(discrete=1), ["discrete: unknown key; expected name, latent, arms or reward_range"]),
+        (changed(nmae="x"), ["nmae: unknown key; expected name, latent, arms, reward_range or evidence"]),
+        (changed(discrete=1), ["discrete: unknown key; expected name, latent, arms, reward_range or evidence"]),
         (latent(vlaues=[]), ["latent.vlaues: unknown key; expected kind, values or probabilities"]),
         (latent(vector=[]), ["latent.vector: unknown key; expected kind, values or probabilities"]),
         (latent(support=[0, 1]), ["latent.support: unknown key; expected kind, values or probabilities"]),
@@ -350,7 +350,7 @@ def test_the_schema_is_a_json_schema() -> None:
     root = schema()
     assert json.loads(json.dumps(root, allow_nan=False)) == root
     assert root["type"] == "object" and root["additionalProperties"] is False and root["required"] == ["latent", "arms"]
-    assert set(root["properties"]) == {"name", "latent", "arms", "reward_range"}
+    assert set(root["properties"]) == {"name", "latent", "arms", "reward_range", "evidence"}
     assert {d["properties"]["kind"]["const"] for d in root["$defs"].values()} == {"discrete", "continuous", "vector"}
 
 

@@ -429,6 +429,16 @@ def test_arms_refused(latent: Latent, given: Any, expected: str) -> None:
     [
         ({"outcomes": [0, 1]}, 'arms.c: got ["outcomes"]; expected the keys outcomes and probabilities'),
         ({"outcomes": [0], "probabilities": [], "x": 1}, "expected the keys outcomes and probabilities"),
+        (
+            {"outcomes": [0, 1], "probabilities": [[1, 0]] * 3, "edges": [0.2, 0.5]},
+            "arms.c.edges: got [0.2, 0.5]; expected 1 edges, one between every two outcomes, not 2",
+        ),
+        (
+            {"outcomes": [0, 1], "probabilities": [[1, 0]] * 3, "edges": [1.5]},
+            "arms.c.edges: got [1.5]; expected outcomes in ascending order and each edge between two",
+        ),
+        ({"outcomes": [1, 0], "probabilities": [[1, 0]] * 3, "edges": [0.5]}, "arms.c.edges: got [0.5]; expected outcomes"),
+        ({"outcomes": [0, 1], "probabilities": [[1, 0]] * 3, "edges": ["x"]}, 'arms.c.edges[0]: got "x"; expected a finite'),
         ({"outcomes": [], "probabilities": []}, "arms.c.outcomes: got []; expected at least one outcome, each once"),
         ({"outcomes": [1, 1], "probabilities": []}, "arms.c.outcomes: got [1, 1]; expected at least one outcome, each once"),
         ({"outcomes": [1, "b"], "probabilities": []}, 'arms.c.outcomes[1]: got "b"; expected a finite number'),

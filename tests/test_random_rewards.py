@@ -19,6 +19,7 @@ import headwater as hw
 from headwater import streams
 from headwater.cli import app
 from headwater.errors import ProblemError, RewardError
+from headwater.files import parse_problem
 from headwater.policies import Policy, Spec, from_state, indices, kernel, make_spec, noisy
 from headwater.policies.table import choose_units, pack, table_of
 from headwater.pseudo.channels import channels_of
@@ -545,3 +546,33 @@ def test_words_for_an_audit() -> None:
     assert policy.select() == "rest"
     policy.update("rest", 0)
     assert policy.explain().chosen == "best", "its own reward rules it out for now"
+
+
+def test_with_edges_every_reward_counts_as_an_outcome() -> None:
+    """Levels learned from data are bins of any width, and a live reward falls into one of them."""
+    arm = {"outcomes": [-1.0, 0.5, 7.0], "edges": [0, 3], "probabilities": [[0.5, 0.25, 0.25], [0.0, 1.0, 0.0]]}
+    problem = hw.Problem(latent=hw.Discrete(["a", "b"]), arms={"arm": arm, "other": [1, 2]})
+    policy = hw.make_policy("c-ucb", problem)
+    for reward in (-50, -0.001, 0, 2.9, 3, 1e6):
+        policy.update("arm", reward)
+    assert policy.state()["counts"]["arm"] == [[-1.0, 2], [0.5, 2], [7.0, 2]]
+    assert hw.pseudo_reward(problem, target="other", observed="arm", reward=9.5) == 1
+    again = parse_problem(problem.to_toml())
+    assert again == problem and again.digest == problem.digest
+    without = hw.Problem(latent=problem.latent, arms=problem.arms | {"arm": {k: v for k, v in arm.items() if k != "edges"}})
+    assert without.digest != problem.digest
+    assert hw.Problem(latent=problem.latent, arms=problem.arms) == problem
+
+
+def test_an_outcome_that_never_occurs_is_refused_within_its_edges() -> None:
+    arm = {"outcomes": [0, 1, 2], "edges": [0.5, 1.5], "probabilities": [[0.5, 0, 0.5], [1, 0, 0]]}
+    problem = hw.Problem(latent=hw.Discrete(["a", "b"]), arms={"arm": arm, "other": [1, 2]})
+    with pytest.raises(hw.RewardError, match="reward: got 1; arm arm can pay 0, or 2"):
+        hw.make_policy("ucb1", problem).update("arm", 1.2)
+
+
+def test_evidence_is_kept_in_a_file_and_read_over() -> None:
+    text = '[latent]\nkind = "discrete"\nvalues = ["a", "b"]\n[arms]\nx = [1, 2]\ny = [2, 1]\n'
+    assert parse_problem(text + "[evidence]\nrows = 7\n") == parse_problem(text)
+    with pytest.raises(hw.ProblemError, match="evidence: got 7; expected"):
+        parse_problem("evidence = 7\n" + text)

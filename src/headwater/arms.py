@@ -67,9 +67,10 @@ class Random:
     """A random reward: ``outcomes`` (M,), and ``probabilities[j, m]`` of outcome m at the j-th listed point.
 
     An observed reward within ``width`` of an outcome counts as that outcome: outcomes of noise with a continuous law are the
-    middles of bins. ``rounding`` is the most by which bins move a point's mean. ``written`` is set when it was given as a
-    reward plus noise. A problem never holds one whose rows are all zeros and ones, bins aside: that is a :class:`Table`, and
-    has a table's digest.
+    middles of bins. With ``edges`` (M - 1,) every reward counts as an outcome: the m-th from ``edges[m - 1]`` to below
+    ``edges[m]``; outcomes learned from data are the means of such bins. ``rounding`` is the most by which bins move a point's
+    mean. ``written`` is set when it was given as a reward plus noise. A problem never holds one whose rows are all zeros and
+    ones, bins and edges aside: that is a :class:`Table`, and has a table's digest.
     """
 
     outcomes: Floats
@@ -77,6 +78,7 @@ class Random:
     width: float = 0.0
     rounding: float = 0.0
     written: Noisy | None = None
+    edges: Floats | None = None
 
 
 Arm = Table | Formula | Function | Random
@@ -103,7 +105,8 @@ def arm_body(name: str, arm: Arm, latent: Latent, functions: bool) -> Any:
         spec = {key: _plain_entry(value) for key, value in noise.spec().items()}
         return {"reward": arm_body(name, reward, latent, functions), "noise": spec} | ({} if bins is None else {"bins": bins})
     rows = arm.probabilities.reshape(*latent.shape, len(arm.outcomes))
-    return {"outcomes": [plain(v) for v in arm.outcomes], "probabilities": rows.tolist()}
+    edges = {} if arm.edges is None else {"edges": [plain(v) for v in arm.edges]}
+    return {"outcomes": [plain(v) for v in arm.outcomes], **edges, "probabilities": rows.tolist()}
 
 
 def _plain_entry(value: Any) -> Any:
@@ -175,11 +178,15 @@ def _unread(given: Any, latent: Latent) -> Any:
         reward, noise, bins = given.written
         return {"reward": _unread(reward, latent), "noise": noise.spec()} | ({} if bins is None else {"bins": bins})
     if not isinstance(given, (Table, Random)) or isinstance(latent, Continuous):
-        return given if not isinstance(given, Random) else {"outcomes": given.outcomes, "probabilities": given.probabilities}
+        return given if not isinstance(given, Random) else _spec(given, given.probabilities)
     body = given.rewards if isinstance(given, Table) else given.probabilities
     shape = (*latent.shape, *body.shape[1:])
     body = body.reshape(shape) if body.size == math.prod(shape) else body
-    return body if isinstance(given, Table) else {"outcomes": given.outcomes, "probabilities": body}
+    return body if isinstance(given, Table) else _spec(given, body)
+
+
+def _spec(arm: Random, rows: Floats) -> dict[str, Any]:
+    return {"outcomes": arm.outcomes, "probabilities": rows} | ({} if arm.edges is None else {"edges": arm.edges})
 
 
 def _check_table(place: str, rewards: Floats, found: Complaints) -> Table:
@@ -196,14 +203,16 @@ def _check_mapping(place: str, given: Mapping[str, Any], latent: Latent, found: 
         )
         return None
     assert not isinstance(latent, Continuous)
-    if set(given) == {"outcomes", "probabilities"}:
+    if {"outcomes", "probabilities"} <= set(given) <= {"outcomes", "probabilities", "edges"}:
         arm = _check_random(place, given, latent, found)
     elif {"reward", "noise"} <= set(given) <= {"reward", "noise", "bins"}:
         arm = _check_noisy(place, given, latent, found)
     else:
-        found.add(place, sorted(map(str, given)), "the keys outcomes and probabilities, or reward and noise (and bins)")
+        found.add(
+            place, sorted(map(str, given)), "the keys outcomes and probabilities (and edges), or reward and noise (and bins)"
+        )
         return None
-    if arm is None or arm.width or not np.all((arm.probabilities == 0) | (arm.probabilities == 1)):
+    if arm is None or arm.width or arm.edges is not None or not np.all((arm.probabilities == 0) | (arm.probabilities == 1)):
         return arm
     return Table(arm.outcomes[np.argmax(arm.probabilities, axis=1)])
 
@@ -221,7 +230,16 @@ def _check_random(place: str, given: Mapping[str, Any], latent: Discrete | Vecto
     rows = table(f"{place}.probabilities", given["probabilities"], shape, found, of="probabilities").reshape(-1, shape[-1])
     if len(found.lines) == before:
         rows = np.stack([probabilities(f"{place}.probabilities[{j}]", row, found) for j, row in enumerate(rows)])
-    return Random(outcomes, rows)
+    return Random(outcomes, rows, edges=_check_edges(place, given["edges"], outcomes, found) if "edges" in given else None)
+
+
+def _check_edges(place: str, given: Any, outcomes: Floats, found: Complaints) -> Floats:
+    """Edges between the outcomes, which must ascend with them."""
+    before = len(found.lines)
+    edges = numbers(f"{place}.edges", given, found, count=len(outcomes) - 1, of="edges, one between every two outcomes")
+    if len(found.lines) == before and not np.all((outcomes[:-1] < edges) & (edges <= outcomes[1:])):
+        found.add(f"{place}.edges", given, "outcomes in ascending order and each edge between two: above one, at most the next")
+    return edges
 
 
 def _check_noisy(place: str, given: Mapping[str, Any], latent: Discrete | Vector, found: Complaints) -> Random | None:

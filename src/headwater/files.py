@@ -41,7 +41,7 @@ _SAMPLE: dict[str, Any] = {
 }
 _RANDOM: dict[str, Any] = {
     "type": "object",
-    "properties": {"outcomes": _NUMBERS, "probabilities": _NESTED},
+    "properties": {"outcomes": _NUMBERS, "probabilities": _NESTED, "edges": _NUMBERS},
     "required": ["outcomes", "probabilities"],
     "additionalProperties": False,
 }
@@ -120,6 +120,7 @@ class ProblemFile(_Frame):
     latent: LatentFrame
     arms: Annotated[Any, WithJsonSchema(_ARMS)]
     reward_range: Annotated[Any, WithJsonSchema({"type": "number", "exclusiveMinimum": 0})] = None
+    evidence: Annotated[dict[str, Any] | None, WithJsonSchema({"type": "object"})] = None
 
 
 def schema() -> dict[str, Any]:
@@ -164,7 +165,7 @@ def build_problem(data: Any, *, name: str = "") -> Problem:
     >>> build_problem({"latent": {"kind": "discrete", "values": ["a"]}, "arms": {"v": ["n/a"]}, "extra": 1})
     Traceback (most recent call last):
     ...
-    headwater.errors.ProblemError: extra: unknown key; expected name, latent, arms or reward_range
+    headwater.errors.ProblemError: extra: unknown key; expected name, latent, arms, reward_range or evidence
     arms: got 1; expected at least two
     arms.v[0]: got "n/a"; expected a finite number
     """

@@ -141,6 +141,12 @@ class FiniteModel(Model):
     def width(self, k: int) -> float:
         return self.random[k].width if k in self.random else 0.0
 
+    def snap(self, k: int, rewards: Floats, tolerance: float) -> Floats:
+        arm = self.random.get(k)
+        if arm is not None and arm.edges is not None:  # every reward is of some bin
+            rewards = arm.outcomes[np.searchsorted(arm.edges, rewards, side="right")]
+        return super().snap(k, rewards, tolerance)
+
     def pseudo(self, k: int, rewards: Floats) -> Floats:
         return self.row(k)[:, nearest(self.values(k), rewards)]
 
