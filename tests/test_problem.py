@@ -437,6 +437,11 @@ def test_arms_refused(latent: Latent, given: Any, expected: str) -> None:
             {"outcomes": [0, 1], "probabilities": [[1, 0]] * 3, "edges": [1.5]},
             "arms.c.edges: got [1.5]; expected outcomes in ascending order and each edge between two",
         ),
+        (
+            {"outcomes": [0, 1], "probabilities": [[1, 0]] * 3, "observations": [5, -1, 5]},
+            "arms.c.observations: got [5, -1, 5]; expected how many rewards each row rests on, from 0",
+        ),
+        ({"outcomes": [0, 1], "probabilities": [[1, 0]] * 3, "observations": [5]}, "arms.c.observations: "),
         ({"outcomes": [1, 0], "probabilities": [[1, 0]] * 3, "edges": [0.5]}, "arms.c.edges: got [0.5]; expected outcomes"),
         ({"outcomes": [0, 1], "probabilities": [[1, 0]] * 3, "edges": ["x"]}, 'arms.c.edges[0]: got "x"; expected a finite'),
         ({"outcomes": [], "probabilities": []}, "arms.c.outcomes: got []; expected at least one outcome, each once"),

@@ -68,8 +68,9 @@ class Random:
 
     An observed reward within ``width`` of an outcome counts as that outcome: outcomes of noise with a continuous law are the
     middles of bins. With ``edges`` (M - 1,) every reward counts as an outcome: the m-th from ``edges[m - 1]`` to below
-    ``edges[m]``; outcomes learned from data are the means of such bins. ``rounding`` is the most by which bins move a point's
-    mean. ``written`` is set when it was given as a reward plus noise. A problem never holds one whose rows are all zeros and
+    ``edges[m]``; outcomes learned from data are the means of such bins. ``observations`` (J,) says on how many rewards each row
+    of probabilities rests, None that it is known. ``rounding`` is the most by which bins move a point's mean. ``written`` is
+    set when it was given as a reward plus noise. A problem never holds one that is known and whose rows are all zeros and
     ones, bins and edges aside: that is a :class:`Table`, and has a table's digest.
     """
 
@@ -79,6 +80,7 @@ class Random:
     rounding: float = 0.0
     written: Noisy | None = None
     edges: Floats | None = None
+    observations: Floats | None = None
 
 
 Arm = Table | Formula | Function | Random
@@ -105,8 +107,12 @@ def arm_body(name: str, arm: Arm, latent: Latent, functions: bool) -> Any:
         spec = {key: _plain_entry(value) for key, value in noise.spec().items()}
         return {"reward": arm_body(name, reward, latent, functions), "noise": spec} | ({} if bins is None else {"bins": bins})
     rows = arm.probabilities.reshape(*latent.shape, len(arm.outcomes))
-    edges = {} if arm.edges is None else {"edges": [plain(v) for v in arm.edges]}
-    return {"outcomes": [plain(v) for v in arm.outcomes], **edges, "probabilities": rows.tolist()}
+    out: dict[str, Any] = {"outcomes": [plain(v) for v in arm.outcomes]}
+    if arm.edges is not None:
+        out["edges"] = [plain(v) for v in arm.edges]
+    if arm.observations is not None:
+        out["observations"] = _plain_entry(arm.observations.reshape(latent.shape).tolist())
+    return {**out, "probabilities": rows.tolist()}
 
 
 def _plain_entry(value: Any) -> Any:
@@ -186,7 +192,8 @@ def _unread(given: Any, latent: Latent) -> Any:
 
 
 def _spec(arm: Random, rows: Floats) -> dict[str, Any]:
-    return {"outcomes": arm.outcomes, "probabilities": rows} | ({} if arm.edges is None else {"edges": arm.edges})
+    out = {"outcomes": arm.outcomes, "probabilities": rows, "edges": arm.edges, "observations": arm.observations}
+    return {key: value for key, value in out.items() if value is not None}
 
 
 def _check_table(place: str, rewards: Floats, found: Complaints) -> Table:
@@ -203,16 +210,24 @@ def _check_mapping(place: str, given: Mapping[str, Any], latent: Latent, found: 
         )
         return None
     assert not isinstance(latent, Continuous)
-    if {"outcomes", "probabilities"} <= set(given) <= {"outcomes", "probabilities", "edges"}:
+    if {"outcomes", "probabilities"} <= set(given) <= {"outcomes", "probabilities", "edges", "observations"}:
         arm = _check_random(place, given, latent, found)
     elif {"reward", "noise"} <= set(given) <= {"reward", "noise", "bins"}:
         arm = _check_noisy(place, given, latent, found)
     else:
         found.add(
-            place, sorted(map(str, given)), "the keys outcomes and probabilities (and edges), or reward and noise (and bins)"
+            place,
+            sorted(map(str, given)),
+            "the keys outcomes and probabilities (and edges, observations), or reward and noise (and bins)",
         )
         return None
-    if arm is None or arm.width or arm.edges is not None or not np.all((arm.probabilities == 0) | (arm.probabilities == 1)):
+    if (
+        arm is None
+        or arm.width
+        or arm.edges is not None
+        or arm.observations is not None
+        or not np.all((arm.probabilities == 0) | (arm.probabilities == 1))
+    ):
         return arm
     return Table(arm.outcomes[np.argmax(arm.probabilities, axis=1)])
 
@@ -230,7 +245,18 @@ def _check_random(place: str, given: Mapping[str, Any], latent: Discrete | Vecto
     rows = table(f"{place}.probabilities", given["probabilities"], shape, found, of="probabilities").reshape(-1, shape[-1])
     if len(found.lines) == before:
         rows = np.stack([probabilities(f"{place}.probabilities[{j}]", row, found) for j, row in enumerate(rows)])
-    return Random(outcomes, rows, edges=_check_edges(place, given["edges"], outcomes, found) if "edges" in given else None)
+    edges = _check_edges(place, given["edges"], outcomes, found) if "edges" in given else None
+    return Random(outcomes, rows, edges=edges, observations=_check_observations(place, given, latent, found))
+
+
+def _check_observations(place: str, given: Mapping[str, Any], latent: Discrete | Vector, found: Complaints) -> Floats | None:
+    if "observations" not in given:
+        return None
+    before = len(found.lines)
+    out = table(f"{place}.observations", given["observations"], latent.shape, found, of="observations").reshape(-1)
+    if len(found.lines) == before and out.min() < 0:
+        found.add(f"{place}.observations", given["observations"], "how many rewards each row rests on, from 0")
+    return out
 
 
 def _check_edges(place: str, given: Any, outcomes: Floats, found: Complaints) -> Floats:

@@ -41,7 +41,7 @@ _SAMPLE: dict[str, Any] = {
 }
 _RANDOM: dict[str, Any] = {
     "type": "object",
-    "properties": {"outcomes": _NUMBERS, "probabilities": _NESTED, "edges": _NUMBERS},
+    "properties": {"outcomes": _NUMBERS, "probabilities": _NESTED, "edges": _NUMBERS, "observations": _NESTED},
     "required": ["outcomes", "probabilities"],
     "additionalProperties": False,
 }

@@ -19,7 +19,7 @@ from headwater.arrays import Floats, Ints
 from headwater.policies import indices, joint, kernel, sampler
 from headwater.policies.compile import compiled
 from headwater.policies.exploration import explore
-from headwater.policies.joint import decide, witness
+from headwater.policies.joint import decide, freshen, witness
 from headwater.policies.learner import BINNED, DISCOUNT, MOVES, PRIOR, WIDTH, ZERO, Learner, check
 from headwater.policies.vectors import put
 
@@ -62,6 +62,27 @@ def _move(meta: Ints, learner: Learner) -> None:
 
 
 @compiled
+def _draw_error(k: int, x: float, normal: float, mean: float, learner: Learner, law: Floats) -> float:
+    """Arm k's mean, where a learned model says x under this ``law`` of X: from the posterior of a normal deviation.
+
+    Before its own rewards are looked at, the deviation's variance is that of the learned mean. The variance of a reward is
+    estimated, with a uniform law's counted as one observation.
+    """
+    lens, mind, zero, width = learner.lens, learner.mind, learner.knobs[ZERO], learner.knobs[WIDTH]
+    before, noise, n, own = 0.0, 1.0 / 12.0, mind.pulls[k], (mean - zero) / width
+    for j in range(law.size):
+        before += (law[j] * lens.error[k, j]) ** 2
+    if before == 0.0:
+        return x
+    for i in range(lens.offset[k], lens.offset[k + 1]):
+        noise += mind.n[i] * ((learner.pays[k, i - lens.offset[k]] - mean) / width) ** 2 if mind.n[i] > 0.0 else 0.0
+    weight = n * (n + 1.0) / noise  # of the own mean; n = 0 makes none
+    precision = 1.0 / before + weight
+    shift = weight * (own - x) / precision if n > 0.0 else 0.0
+    return x + shift + normal / math.sqrt(precision)
+
+
+@compiled
 def _draw_means(meta: Ints, params: Floats, mean: Floats, root: Floats, learner: Learner, index: Floats) -> int:
     """Every arm's mean under one draw of the law of X; a doubted arm's from its own rewards. Returns the best arm."""
     _move(meta, learner)
@@ -76,6 +97,9 @@ def _draw_means(meta: Ints, params: Floats, mean: Floats, root: Floats, learner:
         else:
             for j in range(particle.size):
                 x += lens.g[k, j] * particle[j]
+            if lens.error.size > 0:
+                u, _ = kernel.uniforms(t, run, streams.NORMAL, k, k0, k1)
+                x = _draw_error(k, x, _quantile(_open_unit(u)), mean[k], learner, particle)
         index[k] = x
         if x > index[best]:
             best = k
@@ -96,22 +120,23 @@ def choose(
 ) -> int:
     """The arm to pull; leaves every arm's index. May doubt an arm first."""
     mind, knobs, log_t = learner.mind, learner.knobs, math.log(meta[kernel.ROUND] + 1.0)
-    delta = log_t
+    learned, most = learner.lens.error.size > 0 and meta[kernel.POLICY] == kernel.JOINT, 0
     check(learner)
+    if learned:
+        freshen(learner.lens, mind)  # what an arm may be wrong by depends on it
+    for k in range(index.size):
+        most = max(most, counts[kernel.PULLS, k])
+    delta = log_t - knobs[DISCOUNT] * math.log(max(meta[kernel.ROUND] + 1.0 - most, 1.0))
     for k in range(index.size):
         mind.own[k] = np.inf
-        if mind.doubted[k] or knobs[BINNED] > 0.0:
-            own = _own_index(k, log_t, params, counts, mean, seen, table, learner)
+        if mind.doubted[k] or knobs[BINNED] > 0.0 or learned:
+            own = _own_index(k, delta if learned else log_t, params, counts, mean, seen, table, learner)
             mind.own[k] = (own - knobs[ZERO]) / knobs[WIDTH]
     if meta[kernel.POLICY] == kernel.LATENT_TS:
         arm = _draw_means(meta, params, mean, root, learner, index)
     elif meta[kernel.POLICY] == kernel.GRAVES_LAI:
         arm = explore(meta, counts, learner, index)
     else:
-        most = 0
-        for k in range(index.size):
-            most = max(most, counts[kernel.PULLS, k])
-        delta = log_t - knobs[DISCOUNT] * math.log(max(meta[kernel.ROUND] + 1.0 - most, 1.0))
         arm = decide(learner.lens, mind, delta)
         for k in range(index.size):
             index[k] = mind.arms[k, joint.BOUND]

@@ -146,15 +146,19 @@ def explain_learner(
     n, mind = views.counts[PULLS], learner.mind
     likely = learner.knobs[ZERO] + learner.knobs[WIDTH] * (learner.lens.g @ joint.likeliest(learner.lens, mind))
     best = int(np.argmax(np.where(mind.doubted > 0, -np.inf, likely))) if n.any() else chosen
+    errors = ""  # what the index of joint-ucb includes
+    if isinstance(spec.rule, JointUCB) and learner.lens.error.size:
+        errors = f", {spec.rule.tolerance:g} standard errors of the learned means included"
     lines = []
     for k, name in enumerate(names):
         mean = float(views.mean[k]) if n[k] else None
         bounded = isinstance(spec.rule, JointUCB) and not mind.doubted[k] and n.any()
         excluded = bounded and k != best and float(views.ranks[k]) < likely[best]
-        sentence = _learned(spec, k == chosen, int(n[k]), mean, float(views.ranks[k]), float(likely[k]), bool(mind.doubted[k]))
+        told = (int(n[k]), mean, float(views.ranks[k]), float(likely[k]))
+        sentence = _learned(spec, k == chosen, *told, errors, bool(mind.doubted[k]))
         if excluded:
             sentence = (
-                f"ruled out: under no law of X that the rewards allow does it average more than {views.ranks[k]:.4g}, "
+                f"ruled out: under no law of X that the rewards allow does it average more than {views.ranks[k]:.4g}{errors}, "
                 f"which is less than the {likely[best]:.4g} of {names[best]} under the likeliest."
             )
             sentence = _audit(int(n[k] + views.counts[PENDING, k]), sentence) if k == chosen else sentence
@@ -165,13 +169,16 @@ def explain_learner(
     return Explanation(spec.title, rounds, names[chosen], tuple(lines), doubted, latent)
 
 
-def _learned(spec: Spec, chosen: bool, pulls: int, mean: float | None, index: float, likely: float, doubted: bool) -> str:
+def _learned(
+    spec: Spec, chosen: bool, pulls: int, mean: float | None, index: float, likely: float, errors: str, doubted: bool
+) -> str:
     lead = "chosen next: " if chosen else "in the running: "
     own = "never pulled" if mean is None else f"mean {mean:.4g} over {pulls:,} pull{'s' if pulls > 1 else ''}"
     if doubted:
         return f"{lead}its rewards contradict the model, so only they count: {own}."
     if isinstance(spec.rule, JointUCB):
-        return f"{lead}{own}; {likely:.4g} under the likeliest law of X, at most {index:.4g} under any that the rewards allow."
+        most = f"at most {index:.4g} under any that the rewards allow{errors}"
+        return f"{lead}{own}; {likely:.4g} under the likeliest law of X, {most}."
     if isinstance(spec.rule, LatentThompson):
         return f"{lead}{own}; {likely:.4g} under the likeliest law of X, {index:.4g} under the law drawn."
     return f"{lead}{own}; {likely:.4g} under the likeliest law of X."

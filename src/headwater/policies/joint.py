@@ -23,6 +23,10 @@ forecast's likelihood to the truth's is a martingale of mean 1, however arms are
 never reaches 1/alpha. When it does even against the likeliest law, the model contradicts the rewards: the arm that fits worst
 is doubted. Its rewards no longer count as evidence on X, and its index is its own. The laws that the forecast has not refuted
 at level alpha are a confidence region for the law of X that holds at all times at once.
+
+**Learned channels.** Where the channels are estimates, a mean may be wrong by a few of its standard errors e_l at the likeliest
+law: the index is the smaller of :math:`U_\ell` + tolerance · :math:`e_\ell` and the arm's own, so that where the model is too
+coarse to tell arms apart their own rewards decide. And the guard allows each reward the likelihood that estimates cost.
 """
 
 from __future__ import annotations
@@ -79,13 +83,16 @@ class Mind(NamedTuple):
     whether they are exact. ``whole`` (SIZES,): the likelihood of the likeliest law, the sum of n log n, N, the sum of n log
     of the likeliest law's prices, the forecast's likelihood, whether the likeliest law is up to date. ``doubted`` (K,) marks
     arms the guard spoke against: their rewards are not in ``n`` and ``pulls`` (K,), and their index is ``own`` (K,), which
-    caps every other arm's too (inf: no cap).
+    caps every other arm's too (inf: no cap). Where channels were learned, ``slack`` (K,) is what an arm's mean may be above the
+    model's, and ``leeway`` (K,) what a reward may lose in likelihood.
     """
 
     n: Floats
     pulls: Floats
     doubted: Ints
     own: Floats
+    slack: Floats
+    leeway: Floats
     laws: Floats
     slopes: Floats
     counted: Floats
@@ -105,6 +112,8 @@ def make_mind(lens: Lens, *, eager: bool = False) -> Mind:
         np.zeros(k),
         np.zeros(k, dtype=np.int64),
         np.full(k, np.inf),
+        np.zeros(k),
+        np.zeros(k),
         np.zeros((k + 1, j)),
         np.zeros((k, j)),
         np.zeros((k, r)),
@@ -201,7 +210,20 @@ def _solve_likeliest(lens: Lens, mind: Mind) -> None:
         for j in range(p.size):
             mean += lens.g[ell, j] * p[j]
         mind.arms[ell, BASE] = mean
+    if lens.error.size > 0:
+        _allow(lens, mind, p)
     whole[FRESH] = 1.0
+
+
+@compiled
+def _allow(lens: Lens, mind: Mind, p: Floats) -> None:
+    """By how much each arm's learned channel may be wrong where X has law p: in its mean, and in what a reward loses."""
+    for ell in range(mind.slack.size):
+        square, loss = 0.0, 0.0
+        for j in range(p.size):
+            square += (p[j] * lens.error[ell, j]) ** 2
+            loss += p[j] * p[j] * lens.strain[ell, j]
+        mind.slack[ell], mind.leeway[ell] = math.sqrt(square), loss
 
 
 @compiled
@@ -296,7 +318,7 @@ def _improve(lens: Lens, mind: Mind, ell: int, delta: float) -> None:
         else:
             mind.seen[i, ell] = math.log(z[i]) if z[i] > 0.0 else -np.inf
     if arm[TRIES] > PATIENCE:
-        arm[BOUND] = min((peak + arm[SPENT] + delta - best) / theta, arm[MOST], mind.own[ell])
+        arm[BOUND] = min(min((peak + arm[SPENT] + delta - best) / theta, arm[MOST]) + mind.slack[ell], mind.own[ell])
         arm[FLOOR] = arm[BOUND]
         arm[EXACT] = 1.0
 
@@ -313,18 +335,18 @@ def _enclose(mind: Mind, delta: float) -> None:
         arm = arms[ell]
         if arm[EXACT] > 0.0:
             continue
-        arm[BOUND], arm[FLOOR] = min(arm[MOST], mind.own[ell]), -np.inf
+        arm[BOUND], arm[FLOOR] = min(arm[MOST] + mind.slack[ell], mind.own[ell]), -np.inf
         if not known:
             continue
         if arm[THETA] > 0.0:
-            arm[BOUND] = min(arm[BOUND], (arm[PEAK] + arm[SPENT] + delta - whole[BEST]) / arm[THETA])
+            arm[BOUND] = min(arm[BOUND], (arm[PEAK] + arm[SPENT] + delta - whole[BEST]) / arm[THETA] + mind.slack[ell])
         if slack <= delta:
             arm[FLOOR] = arm[BASE]
             below = whole[BEST] - arm[LIKE]
             if arm[THETA] > 0.0 and below < np.inf and arm[TOP] > arm[BASE]:
                 share = min((delta - slack) / below, 1.0) if below > 0.0 else 1.0
                 arm[FLOOR] = arm[BASE] + share * (arm[TOP] - arm[BASE])
-            arm[FLOOR] = min(arm[FLOOR], mind.own[ell])
+            arm[FLOOR] = min(arm[FLOOR] + mind.slack[ell], mind.own[ell])
         if arm[BOUND] - arm[FLOOR] <= 0.1 * TIE:
             arm[EXACT] = 1.0
 
@@ -393,12 +415,14 @@ def contradiction(lens: Lens, mind: Mind, rate: float) -> int:
         return -1
     if whole[FRESH] <= 0.0:
         _solve_likeliest(lens, mind)
+    for k in range(mind.pulls.size):
+        limit += mind.pulls[k] * mind.leeway[k]
     if whole[FORECAST] - whole[BEST] <= limit:
         return -1
     through(lens, mind.laws[mind.pulls.size], mind.z)
     worst, most = -1, -np.inf
     for k in range(mind.pulls.size):
-        misfit = -_xlogx(mind.pulls[k])
+        misfit = -_xlogx(mind.pulls[k]) - mind.pulls[k] * mind.leeway[k]
         for i in range(lens.offset[k], lens.offset[k + 1]):
             if mind.n[i] > 0.0:
                 misfit += _xlogx(mind.n[i]) - mind.n[i] * math.log(mind.z[i])

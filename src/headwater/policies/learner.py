@@ -59,13 +59,14 @@ def make_learner(
     guard: float = 0.0,
     prior: float = 1.0,
     discount: float = 0.0,
+    tolerance: float = 0.0,
     eager: bool = False,
 ) -> Learner:
     """A learner that knows nothing. Only the tools of the policy ``code`` get room."""
     channels = evidence.channels
     count, points = channels.g.shape
     rows, span = int(channels.offset[-1]), evidence.span if evidence.span > 0 else 1.0
-    lens = make_lens(channels, evidence.low, span)
+    lens = make_lens(channels, evidence.low, span, tolerance)
     moves, binned = float(sampler.recommended_steps(points)), float(evidence.cells is not None)
     return Learner(
         lens,
@@ -90,10 +91,11 @@ def learner_for(spec: Spec, evidence: Evidence, bins: Ints) -> Learner:
     assert isinstance(rule, Learning)
     prior = rule.prior if isinstance(rule, LatentThompson) else 1.0
     discount = rule.discount if isinstance(rule, JointUCB) else 0.0
+    tolerance = rule.tolerance if isinstance(rule, (JointUCB, LatentThompson)) else 0.0
     code = kernel.RULES[rule.code]
     if evidence.cells is not None and code != kernel.JOINT:
         raise ProblemError(f"policy: {rule.name} needs a support that is listed; use joint-ucb where X is continuous")
-    return make_learner(evidence, code, bins=bins, guard=rule.guard, prior=prior, discount=discount)
+    return make_learner(evidence, code, bins=bins, guard=rule.guard, prior=prior, discount=discount, tolerance=tolerance)
 
 
 def expecting(learner: Learner, pending: Ints) -> Learner:

@@ -25,7 +25,7 @@ import numpy as np
 from headwater.arrays import Floats, Ints
 from headwater.policies.compile import compiled
 from headwater.policies.vectors import backsolve, dot, put
-from headwater.pseudo.channels import Channels
+from headwater.pseudo.channels import KNOWN, Channels
 
 __all__ = [
     "Lens",
@@ -44,7 +44,7 @@ __all__ = [
 STEPS = 200
 PIVOTS = 60
 """Atoms taken in or dropped in one quadratic problem, beyond four for each in use: atoms that look alike may take turns."""
-EAGER = 0.3
+ALONG = 0.3
 """Atoms are taken in along with the one asked for most if they are asked for this part as much."""
 HOPEFUL = 32
 """Atoms that one quadratic problem may take in."""
@@ -56,8 +56,9 @@ class Lens(NamedTuple):
     """The channels as kernels read them (see :class:`Channels`), means scaled to [0, 1] over all arms, and scratch space.
 
     Row i is paid at the atoms ``atom[begin[i]:begin[i + 1]]``, with the probabilities ``chance`` of the same places.
-    ``g[k, j]`` is ``(mean - low) / span``. ``active`` (J,) and ``slot`` (J,) list the atoms in use; ``curve`` (J, J) holds the
-    curvature by atom, ``square`` (J, J) its factor by slot; the rest are vectors over atoms or rows.
+    ``g[k, j]`` is ``(mean - low) / span``. ``active`` (J,) and ``slot`` (J,) list the atoms in use, in the order of ``entry``;
+    ``curve`` holds the curvature by entry, ``square`` (J, J) its factor by slot; ``error`` and ``strain`` are what the channels
+    may be wrong by, at the tolerance's number of standard errors; the rest are vectors over atoms or rows.
     """
 
     start: Ints
@@ -80,10 +81,16 @@ class Lens(NamedTuple):
     last: Ints  # (R,)
     who: Ints  # (nnz,)
     value: Floats  # (nnz,)
+    error: Floats  # (K, J), or (0, 0)
+    strain: Floats  # as error
 
 
-def make_lens(channels: Channels, low: float, span: float) -> Lens:
-    """Channels and room to work in: O(J²) memory, so that two threads need two of them."""
+def make_lens(channels: Channels, low: float, span: float, tolerance: float = 0.0) -> Lens:
+    """Channels and room to work in: O(J²) memory, so that two threads need two of them.
+
+    ``tolerance``: how many of their standard errors the channels may be wrong by.
+    """
+    error, strain = (channels.error, channels.strain) if tolerance > 0.0 else (KNOWN, KNOWN)
     j, r = channels.g.shape[1], int(channels.offset[-1])
     g = np.ascontiguousarray((channels.g - low) / (span if span > 0 else 1.0))
     by_row = np.argsort(channels.row, kind="stable")
@@ -109,6 +116,8 @@ def make_lens(channels: Channels, low: float, span: float) -> Lens:
         np.zeros(r, dtype=np.int64),
         np.zeros(len(channels.row), dtype=np.int64),
         np.zeros(len(channels.row)),
+        error * (tolerance / (span if span > 0 else 1.0)),
+        strain * tolerance**2,
     )
 
 
@@ -350,7 +359,7 @@ def _best_quadratic(lens: Lens, p: Floats, grad: Floats, mean: float, bend: Floa
         if most == least:
             return size
         for a in range(hopeful):
-            if worth[a] >= max(EAGER * most, least) and size < p.size and entries < lens.curve.shape[0]:
+            if worth[a] >= max(ALONG * most, least) and size < p.size and entries < lens.curve.shape[0]:
                 j = lens.hopeful[a]
                 lens.active[size], lens.entry[size] = j, entries
                 lens.slot[j] = size

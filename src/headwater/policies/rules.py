@@ -82,15 +82,22 @@ def _check_guard(guard: object) -> None:
         raise ProblemError(f"guard: got {shown(guard)}; expected an error rate from 0 (off) to below 1")
 
 
+def _check_tolerance(tolerance: object) -> None:
+    if not is_number(tolerance) or not 0 <= tolerance < math.inf:  # type: ignore[operator]
+        raise ProblemError(f"tolerance: got {shown(tolerance)}; expected a number of standard errors, from 0")
+
+
 @dataclass(frozen=True)
 class JointUCB:
     """The most an arm can pay under any law of X whose likelihood is at most a threshold below the largest.
 
     The threshold is log t - ``discount`` · log(pulls of arms other than the most-pulled): 0 explores most and has the lightest
-    tail, 1 least. ``guard`` is the error rate of the test for a wrong model, 0 for none.
+    tail, 1 least. ``guard`` is the error rate of the test for a wrong model, 0 for none. Where the channels are estimates,
+    their means may be wrong by ``tolerance`` standard errors; 0 trusts them.
     """
 
     discount: float = 0.5
+    tolerance: float = 2.0
     guard: float = GUARD
     name = "joint-ucb"
     code = "joint-ucb"
@@ -98,14 +105,20 @@ class JointUCB:
     def __post_init__(self) -> None:
         if not is_number(self.discount) or not 0 <= self.discount <= 1:
             raise ProblemError(f"discount: got {shown(self.discount)}; expected a number from 0 to 1")
+        _check_tolerance(self.tolerance)
         _check_guard(self.guard)
 
 
 @dataclass(frozen=True)
 class LatentThompson:
-    """The best arm under a draw of the law of X, whose prior is Dirichlet with weight ``prior`` on every point."""
+    """The best arm under a draw of the law of X, whose prior is Dirichlet with weight ``prior`` on every point.
+
+    Where the channels are estimates, each arm's mean is drawn around the model's, with a deviation of ``tolerance`` standard
+    errors before its own rewards are looked at; 0 trusts them.
+    """
 
     prior: float = 0.5
+    tolerance: float = 1.0
     guard: float = GUARD
     name = "latent-ts"
     code = "latent-ts"
@@ -113,6 +126,7 @@ class LatentThompson:
     def __post_init__(self) -> None:
         if not is_number(self.prior) or not 0.2 <= self.prior <= 1000:
             raise ProblemError(f"prior: got {shown(self.prior)}; expected a number from 0.2 to 1000")
+        _check_tolerance(self.tolerance)
         _check_guard(self.guard)
 
 

@@ -14,11 +14,15 @@ from headwater.arrays import Floats, Ints
 from headwater.problem import Problem, Random
 from headwater.pseudo.finite import find_channel, find_levels
 
+KNOWN: Floats = np.zeros((0, 0))
+
 
 class Channels(NamedTuple):
     """``values[k]`` (M_k,): arm k's rewards, ascending. ``g`` (K, J): its mean at each point. ``offset`` (K + 1,).
 
     Column j holds the rows ``row[start[j]:start[j + 1]]`` with probabilities ``weight`` of the same places, by ascending row.
+    ``error`` (K, J) is the standard error of ``g``, and ``strain`` (K, J) how much likelihood it costs a reward on average, 0
+    where arms are known; both are ``KNOWN`` where all are.
     """
 
     values: list[Floats]
@@ -27,6 +31,8 @@ class Channels(NamedTuple):
     start: Ints
     row: Ints
     weight: Floats
+    error: Floats = KNOWN
+    strain: Floats = KNOWN
 
     def matrix(self, k: int) -> Floats:
         """Arm k's channel in full, shape (M_k, J): its columns sum to 1."""
@@ -53,7 +59,7 @@ def channels_of(problem: Problem) -> Channels:
 
 def _build(problem: Problem) -> Channels:
     g = problem.rewards
-    values, rows, columns, weights, offset = [], [], [], [], [0]
+    values, found, columns, weights, offset = [], [], [], [], [0]
     for k, arm in enumerate(problem.arms.values()):
         if isinstance(arm, Random):
             value, matrix = find_channel(arm)
@@ -65,10 +71,32 @@ def _build(problem: Problem) -> Channels:
             values.append(levels.value)
             m, j = levels.level, np.arange(g.shape[1])
             weights.append(np.ones(len(j)))
-        rows.append(m + offset[-1])
+        found.append(m + offset[-1])
         columns.append(j)
         offset.append(offset[-1] + len(values[-1]))
-    row, column, weight = np.concatenate(rows), np.concatenate(columns), np.concatenate(weights)
+    row, column, weight = np.concatenate(found), np.concatenate(columns), np.concatenate(weights)
     order = np.lexsort((row, column))
     start = np.concatenate([[0], np.cumsum(np.bincount(column, minlength=g.shape[1]))])
-    return Channels(values, g, np.array(offset), start.astype(np.int64), row[order].astype(np.int64), weight[order])
+    error, strain = _errors(problem)
+    offsets, starts, rows = np.array(offset), start.astype(np.int64), row[order].astype(np.int64)
+    return Channels(values, g, offsets, starts, rows, weight[order], error, strain)
+
+
+def _errors(problem: Problem) -> tuple[Floats, Floats]:
+    """What channels that were learned may be wrong by, see :class:`Channels`.
+
+    Under a Dirichlet prior that weighs as much as one observation, n of them leave the mean with a variance of v / (n + 2), v
+    that of the reward. And the law of M rewards, learned so, is (M - 1) / (2 n) from the truth, as divergences go.
+    """
+    arms = list(problem.arms.values())
+    if not any(isinstance(arm, Random) and arm.observations is not None for arm in arms):
+        return KNOWN, KNOWN
+    error, strain = np.zeros_like(problem.rewards), np.zeros_like(problem.rewards)
+    for k, arm in enumerate(arms):
+        if isinstance(arm, Random) and arm.observations is not None:
+            n, size = arm.observations, len(arm.outcomes)
+            law = (arm.probabilities * n[:, None] + 1.0 / size) / (n + 1.0)[:, None]
+            mean = law @ arm.outcomes
+            error[k] = np.sqrt(np.sum(law * (arm.outcomes - mean[:, None]) ** 2, axis=1) / (n + 2.0))
+            strain[k] = (size - 1) / (2.0 * (n + 1.0))
+    return error, strain

@@ -1,0 +1,175 @@
+"""Channels that were learned from data: what they may be wrong by, and what policies make of that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import headwater as hw
+from headwater.arrays import Floats
+from headwater.files import parse_problem
+from headwater.policies import joint
+from headwater.policies.decisions import _draw_error
+from headwater.policies.evidence import evidence_of
+from headwater.policies.likelihood import make_lens
+from headwater.policies.rules import Spec, make_spec
+from headwater.pseudo import model_of
+from headwater.pseudo.channels import KNOWN, channels_of
+from headwater.simulation.atoms import atoms_of
+from headwater.simulation.engine import make_model, simulate_counts
+
+OUTCOMES = [0.0, 1.0, 2.0]
+
+
+def made(rows: Floats, observations: Floats | None) -> hw.Problem:
+    """A problem from ``rows`` (K, J, M), each resting on ``observations`` (K, J)."""
+    arms: dict[str, Any] = {}
+    for k, row in enumerate(rows):
+        arms[f"arm {k}"] = {"outcomes": OUTCOMES, "probabilities": row.tolist()}
+        if observations is not None:
+            arms[f"arm {k}"]["observations"] = observations[k].tolist()
+    names = [f"kind {j}" for j in range(rows.shape[1])]
+    return hw.Problem(latent=hw.Discrete(names), arms=arms)
+
+
+def truth_and_model(seed: int, count: int, arms: int = 3, kinds: int = 4) -> tuple[Floats, Floats, Floats]:
+    """True rows (K, J, M), the same as learned from ``count`` rewards each, and how many those were (K, J)."""
+    rng = np.random.default_rng(seed)
+    true = rng.dirichlet(np.full(3, 2.0), (arms, kinds))
+    counts = np.array([[rng.multinomial(count, row) for row in rows] for rows in true])
+    return true, (counts + 0.5) / (count + 1.5), np.full((arms, kinds), float(count))
+
+
+def regret(truth: hw.Problem, model: hw.Problem, spec: Spec, p: Floats, horizon: int, runs: int) -> Floats:
+    """Regret at the horizon (runs,) of a policy that believes ``model`` while ``truth`` pays."""
+    truth = hw.Problem(latent=truth.latent, arms=truth.arms, distribution=p)
+    assert truth.distribution is not None
+    atoms = atoms_of(truth, truth.distribution)
+    laid = make_model(atoms, scale=model_of(truth).reward_range, evidence=evidence_of(model))
+    counts = simulate_counts(laid, spec, checkpoints=np.array([horizon]), replications=runs, seed=7)
+    gap = hw.analyze(truth).gap
+    assert gap is not None
+    out: Floats = counts.pulls[:, -1] @ gap
+    return out
+
+
+def test_the_error_of_a_mean_is_that_of_its_posterior() -> None:
+    _, rows, observations = truth_and_model(1, 12)
+    error = channels_of(made(rows, observations)).error
+    for k in range(3):
+        for j in range(4):
+            posterior = stats.dirichlet(observations[k, j] * rows[k, j] + 1 / 3)
+            assert error[k, j] ** 2 == pytest.approx(np.array(OUTCOMES) @ posterior.cov() @ np.array(OUTCOMES))
+
+
+def test_known_channels_have_no_error() -> None:
+    _, rows, observations = truth_and_model(1, 12)
+    assert channels_of(made(rows, None)).error is KNOWN
+    mixed = hw.Problem(latent=hw.Discrete(list("abcd")), arms={**made(rows, observations).arms, "sure": [1, 2, 0, 1]})
+    assert np.all(channels_of(mixed).error[-1] == 0) and np.all(channels_of(mixed).error[:-1] > 0)
+
+
+def test_observations_are_kept_in_a_file() -> None:
+    _, rows, observations = truth_and_model(1, 12)
+    problem = made(rows, observations)
+    again = parse_problem(problem.to_toml())
+    assert again == problem and again.digest == problem.digest != made(rows, None).digest
+    assert hw.Problem(latent=problem.latent, arms=problem.arms) == problem
+    sure = {"outcomes": [0, 1], "probabilities": [[1, 0], [0, 1]], "observations": [3, 4]}
+    few = hw.Problem(latent=hw.Discrete(["a", "b"]), arms={"arm": sure, "other": [1, 2]})
+    assert channels_of(few).error[0].min() > 0, "three rewards that are alike do not make a channel known"
+
+
+def test_the_index_is_the_smaller_of_its_own_and_the_models_with_its_error() -> None:
+    _, rows, observations = truth_and_model(3, 30)
+    channels = channels_of(made(rows, observations))
+    counts = np.random.default_rng(0).integers(5, 30, 9)
+    found = []
+    for tolerance, own in ((0.0, np.inf), (2.0, np.inf), (2.0, 0.63)):
+        lens = make_lens(channels, 0.0, 2.0, tolerance)
+        mind = joint.make_mind(lens, eager=True)
+        mind.n[:], mind.own[:] = counts, own
+        joint.relearn(lens, mind)
+        joint.decide(lens, mind, 3.0)
+        found.append(mind.arms[:, joint.BOUND].copy())
+    law = joint.likeliest(lens, mind)
+    bound = found[0] + 2.0 * np.sqrt(np.sum((law * channels.error / 2.0) ** 2, axis=1))
+    np.testing.assert_allclose(found[1], bound, atol=1e-7)
+    np.testing.assert_allclose(found[2], np.minimum(bound, 0.63), atol=1e-7)
+    assert bound.min() < 0.63 < bound.max()
+
+
+def test_an_explanation_names_the_errors_it_allows_for() -> None:
+    _, rows, observations = truth_and_model(3, 30)
+    for tolerance, named in ((2.0, True), (0.0, False)):
+        policy = hw.make_policy("joint-ucb", made(rows, observations), tolerance=tolerance)
+        policy.update("arm 0", 1.0)
+        assert (f", {tolerance:g} standard errors of the learned means included" in str(policy.explain())) == named
+
+
+@pytest.mark.parametrize("name", ["joint-ucb", "latent-ts", "graves-lai"])
+def test_without_tolerance_learned_channels_are_trusted(name: str) -> None:
+    true, rows, observations = truth_and_model(5, 30)
+    spec = make_spec(name, **({} if name == "graves-lai" else {"tolerance": 0.0}))
+    args = (spec, np.full(4, 0.25), 300, 4)
+    one, other = (regret(made(true, None), made(rows, n), *args) for n in (observations, None))
+    assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("name", ["joint-ucb", "latent-ts"])
+def test_where_the_model_has_two_arms_the_wrong_way_round_their_own_rewards_decide(name: str) -> None:
+    """The model is wrong by two thirds of what its observations allow, and would never find out by itself."""
+    true = np.array([[[0.3, 0.4, 0.3]] * 2, [[0.35, 0.4, 0.25]] * 2])
+    rows = np.array([[[0.35, 0.4, 0.25]] * 2, [[0.3, 0.4, 0.3]] * 2])
+    args = (np.array([0.5, 0.5]), 20_000, 16)
+    spec = make_spec(name, audit=0.0, guard=0.0)
+    trusting = regret(made(true, None), made(rows, None), spec, *args)
+    tolerant = regret(made(true, None), made(rows, np.full((2, 2), 100.0)), spec, *args)
+    assert trusting.min() > 0.9 * 0.1 * 20_000, "pulls the worse arm nearly always"
+    assert tolerant.mean() < 0.5 * trusting.mean()
+
+
+def test_the_guard_allows_for_what_was_learned() -> None:
+    """Against many of 20 models learned from 20 rewards a row it speaks, told nothing of that; told, against none."""
+    spoke = np.zeros(2, dtype=int)
+    for seed in range(20):
+        true, rows, observations = truth_and_model(seed, 20)
+        rng = np.random.default_rng(seed)
+        laws = [row.mean(axis=0) for row in true]
+        counts = np.array([rng.multinomial(3000, law) for law in laws])
+        for i, given in enumerate((None, observations)):
+            lens = make_lens(channels_of(made(rows, given)), 0.0, 2.0, 2.0)
+            mind = joint.make_mind(lens)
+            mind.n[:] = counts.ravel()
+            joint.relearn(lens, mind)
+            spoke[i] += joint.contradiction(lens, mind, 1e-3) >= 0
+    assert spoke[0] >= 5 and spoke[1] == 0
+
+
+def test_a_deviation_is_drawn_from_its_posterior() -> None:
+    _, rows, observations = truth_and_model(3, 30)
+    policy = hw.make_policy("latent-ts", made(rows, observations), guard=0.0)
+    learner, law = policy.learner, np.full(4, 0.25)
+    assert learner is not None
+    draw: Any = _draw_error
+    before = float(np.sum((law * learner.lens.error[0]) ** 2))
+    assert draw(0, 0.4, 1.5, 0.0, learner, law) == pytest.approx(0.4 + 1.5 * np.sqrt(before))
+    for _ in range(500):
+        policy.update("arm 0", 1.0)
+        policy.update("arm 0", 2.0)
+    own = (1.5 - learner.knobs[5]) / learner.knobs[6]
+    noise = (1 / 12 + 1000 * (0.5 / learner.knobs[6]) ** 2) / 1001
+    precision = 1 / before + 1000 / noise
+    expected = (0.4 / before + own * 1000 / noise) / precision
+    assert draw(0, 0.4, 0.0, 1.5, learner, law) == pytest.approx(expected)
+    assert draw(0, 0.4, 2.0, 1.5, learner, law) == pytest.approx(expected + 2 / np.sqrt(precision))
+
+
+@pytest.mark.parametrize("name", ["joint-ucb", "latent-ts"])
+@pytest.mark.parametrize("tolerance", [-1, float("inf"), "two"])
+def test_a_tolerance_is_refused(name: str, tolerance: object) -> None:
+    with pytest.raises(hw.ProblemError, match=r"tolerance: got .*; expected a number of standard errors, from 0"):
+        make_spec(name, tolerance=tolerance)
