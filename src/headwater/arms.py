@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.arrays import SAME, Floats
-from headwater.complaints import Complaints, number, numbers, probabilities, shown, table
+from headwater.complaints import Complaints, is_frozen, number, numbers, probabilities, shown, table
 from headwater.errors import ExpressionError, ProblemError
 from headwater.expressions import Expression, parse
 from headwater.latent import Continuous, Discrete, Interval, Latent, Vector, listed
@@ -91,21 +92,30 @@ def plain(value: float) -> float | int:
     return int(value) if math.isfinite(value) and value == int(value) and abs(value) < 1e15 else float(value)
 
 
-def arm_body(name: str, arm: Arm, latent: Latent, functions: bool) -> Any:
+def arm_text(name: str, arm: Arm, latent: Latent) -> str:
+    """An arm as a line of JSON, to tell problems apart by; for a large table quicker than ``arm_body``."""
+    if isinstance(arm, Function):
+        return json.dumps(f"function {id(arm.function)}")
+    if isinstance(arm, Table) and isinstance(latent, Discrete):
+        value, at = np.unique(arm.rewards, return_inverse=True)
+        words = np.array([json.dumps(plain(v)) for v in value.tolist()], dtype=object)
+        return f"[{', '.join(words[at].tolist())}]"
+    return json.dumps(arm_body(name, arm, latent), default=str)
+
+
+def arm_body(name: str, arm: Arm, latent: Latent) -> Any:
     """An arm in the shape of a problem file."""
     if isinstance(arm, Formula):
         return arm.expression.text
     if isinstance(arm, Function):
-        if not functions:
-            raise ProblemError(f"arms.{name}: a Python function cannot be written to a file; write it as an expression")
-        return f"function {id(arm.function)}"
+        raise ProblemError(f"arms.{name}: a Python function cannot be written to a file; write it as an expression")
     assert not isinstance(latent, Continuous)
     if isinstance(arm, Table):
         return np.vectorize(plain, otypes=[object])(arm.rewards.reshape(latent.shape)).tolist()
     if arm.written is not None:
         reward, noise, bins = arm.written
         spec = {key: _plain_entry(value) for key, value in noise.spec().items()}
-        return {"reward": arm_body(name, reward, latent, functions), "noise": spec} | ({} if bins is None else {"bins": bins})
+        return {"reward": arm_body(name, reward, latent), "noise": spec} | ({} if bins is None else {"bins": bins})
     rows = arm.probabilities.reshape(*latent.shape, len(arm.outcomes))
     out: dict[str, Any] = {"outcomes": [plain(v) for v in arm.outcomes]}
     if arm.edges is not None:
@@ -150,13 +160,45 @@ def _good_name(name: Any) -> bool:
 
 
 def check_arms(latent: Latent, arms: Any, found: Complaints) -> dict[str, Arm]:
-    """Read what a user gave as the arms, complaining about everything that is wrong with any."""
+    """Read what a user gave as the arms, complaining about everything that is wrong with any.
+
+    Tables become rows of one matrix, so that they stand in memory once; rows that nobody can change stay where they are.
+    """
     out: dict[str, Arm] = {}
-    for name, given in arms.items() if isinstance(arms, Mapping) else ():
+    shelf = np.empty((0, 0))
+    for k, (name, given) in enumerate(arms.items() if isinstance(arms, Mapping) else ()):
         arm = _check_arm(f"arms.{name}", given, latent, found) if _good_name(name) else None
+        if isinstance(arm, Table) and not is_frozen(arm.rewards):
+            if not shelf.size:
+                shelf = np.empty((len(arms), len(arm.rewards)))  # the system gives memory for what is written only
+            shelf[k] = arm.rewards
+            arm = Table(shelf[k])
         if arm is not None:
             out[name] = arm
-    return out
+    shelf.setflags(write=False)
+    return {name: Table(_read_only(arm.rewards)) if isinstance(arm, Table) else arm for name, arm in out.items()}
+
+
+def _read_only(row: Floats) -> Floats:
+    row.setflags(write=False)
+    return row
+
+
+def as_matrix(arms: Iterable[Arm]) -> Floats | None:
+    """The tables as the one matrix (K, J) that they are the rows of, without copying; None if they are not."""
+    rows = [arm.rewards for arm in arms if isinstance(arm, Table)]
+    owner, size = rows[0].base if rows else None, len(rows[0]) if rows else 0
+    first = _address(rows[0]) if rows else 0
+    for k, row in enumerate(rows):
+        if owner is None or row.base is not owner or len(row) != size or _address(row) != first + k * row.nbytes:
+            return None
+    if not rows:
+        return None
+    return np.lib.stride_tricks.as_strided(rows[0], (len(rows), size), (rows[0].nbytes, 8), writeable=False)
+
+
+def _address(row: Floats) -> int:
+    return int(row.__array_interface__["data"][0])
 
 
 def _check_arm(place: str, given: Any, latent: Latent, found: Complaints) -> Arm | None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headwater.arrays import Floats
 from headwater.errors import ProblemError
@@ -65,6 +66,13 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
+def is_frozen(array: NDArray[Any]) -> bool:
+    """Whether this is a contiguous array of float64 that is read-only, as is the array that it is a part of."""
+    owner: Any = array.base if array.base is not None else array
+    shared = isinstance(owner, np.ndarray) and not owner.flags.writeable and not array.flags.writeable
+    return shared and array.dtype == np.float64 and array.flags.c_contiguous
+
+
 def number(place: str, value: Any, found: Complaints, expected: str = "a finite number") -> float | None:
     """``value`` as a float, or a complaint."""
     if is_number(value):
@@ -81,9 +89,12 @@ def number(place: str, value: Any, found: Complaints, expected: str = "a finite 
 def numbers(place: str, values: Any, found: Complaints, *, count: int | None = None, of: str = "numbers") -> Floats:
     """``values`` as a flat array, complaining about each element that is not a finite number.
 
-    Where there is a complaint the element stands as 0, so that later checks can go on.
+    Where there is a complaint the element stands as 0, so that later checks can go on. An array that nobody can change is not
+    copied: a large problem need not stand in memory twice.
     """
     if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "iuf":
+        if is_frozen(values) and count in (None, len(values)) and np.isfinite(values).all():
+            return values
         out = values.astype(float)
         bad = ~np.isfinite(out)
         for i in np.flatnonzero(bad)[: MAX_SHOWN + 1]:

@@ -22,6 +22,8 @@ from headwater.arms import (
     Random,
     Table,
     arm_body,
+    arm_text,
+    as_matrix,
     check_arms,
     check_outline,
     plain,
@@ -53,6 +55,8 @@ T = TypeVar("T")
 
 MAX_CELLS = 120_000_000
 """Arms × points of a support that is tabulated: 0.96 GB of rewards."""
+MAX_WRITTEN = 20_000_000
+"""Rewards of tables that are written to a problem file: as Python's numbers they take 32 bytes each."""
 
 
 class Problem:
@@ -106,9 +110,13 @@ class Problem:
     def __hash__(self) -> int:
         return hash(self._content)
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         return tuple(self.arms)
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {name: k for k, name in enumerate(self.arms)}
 
     def with_distribution(self, distribution: Any) -> Problem:
         """The same support and arms under another distribution."""
@@ -125,7 +133,7 @@ class Problem:
     def index(self, arm: str | int | np.integer[Any], field: str = "arm") -> int:
         """An arm's number, from its name or number; refuses what is neither."""
         if isinstance(arm, str) and arm in self.arms:
-            return self.names.index(arm)
+            return self._numbers[arm]
         if isinstance(arm, (int, np.integer)) and not isinstance(arm, bool) and 0 <= arm < len(self.arms):
             return int(arm)
         listing = ", ".join(self.names[:20]) + (", …" if len(self.arms) > 20 else "")
@@ -134,6 +142,10 @@ class Problem:
     @cached_property
     def deterministic(self) -> bool:
         return not any(isinstance(arm, Random) for arm in self.arms.values())
+
+    @property
+    def _tables(self) -> bool:
+        return all(isinstance(arm, Table) for arm in self.arms.values())
 
     @cached_property
     def rewards(self) -> Floats:
@@ -144,6 +156,8 @@ class Problem:
                 f"listing the support needs {len(self.arms)} arms × {_count(self.latent)} points; at most {MAX_CELLS:,} "
                 "rewards are tabulated. Use fewer values per component, or arms that are sums over components."
             )
+        if self._tables and (matrix := as_matrix(self.arms.values())) is not None:
+            return matrix
         out = np.empty((len(self.arms), self.latent.size))
         for k, arm in enumerate(self.arms.values()):
             out[k] = tabulate(arm, self.latent)
@@ -160,23 +174,35 @@ class Problem:
 
     @cached_property
     def _content(self) -> tuple[bytes, str]:
-        """Identity: a hash of support, arms and range; and the distribution with the name."""
-        body = self.to_dict(functions=True)
+        """Identity: a hash of support, arms and range, taken arm by arm; and the distribution with the name."""
+        body = self._frame()
         extra = {key: body["latent"].pop(key, None) for key in ("probabilities", "distribution")}
         extra["name"] = body.pop("name", "")
-        canonical = json.dumps(body, sort_keys=False, ensure_ascii=True, default=str)
-        return hashlib.sha256(canonical.encode()).digest(), json.dumps(extra, sort_keys=True)
+        text = hashlib.sha256(json.dumps(body, default=str).encode()[:-1] + b', "arms": {')
+        for k, (name, arm) in enumerate(self.arms.items()):
+            text.update(f"{', ' if k else ''}{json.dumps(name)}: {arm_text(name, arm, self.latent)}".encode())
+        text.update(b"}}")
+        return text.digest(), json.dumps(extra, sort_keys=True)
 
-    def to_dict(self, *, functions: bool = False) -> dict[str, Any]:
-        """The problem in the shape of a problem file. Python functions cannot be written down and are refused."""
+    def _frame(self) -> dict[str, Any]:
+        """All but the arms, in the shape of a problem file."""
         out: dict[str, Any] = {"name": self.name} if self.name else {}
         if self.reward_range is not None:
             out["reward_range"] = self.reward_range
         out["latent"] = {"kind": self.latent.kind, **_latent_body(self.latent)}
         if self.distribution is not None:
             out["latent"].update(self.distribution.spec(self.latent))
-        out["arms"] = {name: arm_body(name, arm, self.latent, functions) for name, arm in self.arms.items()}
         return out
+
+    def to_dict(self) -> dict[str, Any]:
+        """The problem in the shape of a problem file. Python functions cannot be written down and are refused."""
+        rewards = sum(arm.rewards.size for arm in self.arms.values() if isinstance(arm, Table))
+        if rewards > MAX_WRITTEN:
+            raise SizeError(
+                f"a problem of {rewards:,} listed rewards cannot be written down (to a file, a folder or a worker); "
+                f"at most {MAX_WRITTEN:,} are. Keep the arrays, and build the problem from them."
+            )
+        return self._frame() | {"arms": {name: arm_body(name, arm, self.latent) for name, arm in self.arms.items()}}
 
     def to_toml(self) -> str:
         """The problem as the text of a problem file; ``load_problem`` reads it back to an equal problem."""
