@@ -281,8 +281,11 @@ def test_problems_that_cannot_be_learned_are_refused() -> None:
     large = hw.Problem(
         latent=hw.Discrete([f"x{j}" for j in range(points)]), arms={"a": rng.integers(0, 2, points).tolist(), "b": [0] * points}
     )
-    with pytest.raises(ProblemError, match="policy: 2 arms with 3 different rewards on 5,600 points are too many for joint"):
+    with pytest.raises(ProblemError, match="policy: 2 arms on 5,600 points are too many for joint"):
         hw.make_policy("joint-ucb", large)
+    wide = hw.Problem(latent=hw.Discrete(range(11)), arms={f"arm {k}": rng.permutation(11) for k in range(3000)})
+    with pytest.raises(ProblemError, match="policy: 3000 arms with 33,000 different rewards on 11 points are too many"):
+        hw.make_policy("joint-ucb", wide)
 
 
 # --- live and simulated ----------------------------------------------------------------------------------------------

@@ -11,6 +11,8 @@ import pytest
 import headwater as hw
 from headwater.arrays import Floats
 from headwater.problem import Problem
+from headwater.pseudo import model_of
+from headwater.pseudo.finite import FiniteModel, distinct
 
 
 def rewards(arms: int, points: int, *, decimals: int = 1, seed: int = 0) -> Floats:
@@ -77,3 +79,27 @@ def test_a_huge_table_is_not_written_down(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("headwater.problem.MAX_WRITTEN", 11)
     with pytest.raises(hw.SizeError, match=r"a problem of 12 listed rewards cannot be written down .*; at most 11 are"):
         problem_of(rewards(3, 4)).to_toml()
+
+
+# --- pseudo-rewards and analysis -------------------------------------------------------------------------------------
+
+
+def test_rows_too_large_to_keep_are_never_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, large = problem_of(rewards(8, 30)), problem_of(rewards(8, 30))
+    expected = [FiniteModel(problem).row(k) for k in range(8)]
+    monkeypatch.setattr("headwater.pseudo.finite.KEPT_BYTES", 0)
+    model = model_of(large)
+    assert isinstance(model, FiniteModel)
+    monkeypatch.setattr(model, "row", None)
+    for k, row in enumerate(expected):
+        np.testing.assert_array_equal(model.pseudo(k, model.values(k)), row)
+        np.testing.assert_array_equal(distinct(large.rewards[k]), model.values(k))
+
+
+def test_a_programme_too_large_is_not_solved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """b is below the mean of a and c, which only a programme tells; d is below a."""
+    g = np.array([[4.0, 0.0], [1.5, 1.5], [0.0, 4.0], [3.0, -1.0]])
+    assert set(hw.analyze(problem_of(g)).dominance.never) == {1, 3}  # type: ignore[union-attr]
+    monkeypatch.setattr("headwater.dominance.MAX_PROGRAMME", 7)
+    found = hw.analyze(problem_of(g)).dominance
+    assert found is not None and set(found.never) == {3} and found.undecided == [1]

@@ -26,6 +26,8 @@ EDGE = 1e-9
 """Differences below this part of the largest reward decide nothing."""
 MAX_WORK = 200_000_000
 """Entries of all linear programmes together; arms beyond it are left undecided."""
+MAX_PROGRAMME = 20_000_000
+"""Entries of one linear programme: larger ones do not fit into memory."""
 POINTS = 1025
 
 
@@ -50,9 +52,10 @@ def dominance(problem: Problem) -> Dominance:
     work = 0
     for ell in doubtful:
         work += g.size
-        mixture = None if work > MAX_WORK else _beating_mixture(g, ell, edge)
+        late = work > MAX_WORK
+        mixture = None if late else _beating_mixture(g, ell, edge)
         if mixture is None:
-            undecided += [ell] if work > MAX_WORK else []
+            undecided += [ell] if late or g.size > MAX_PROGRAMME else []
         elif exact or _certify(problem, ell, mixture, -edge):
             never[ell] = mixture
         else:
@@ -70,10 +73,15 @@ def _sampled(problem: Problem) -> Floats:
 
 
 def _beating_mixture(g: Floats, ell: int, edge: float) -> dict[int, float] | None:
-    """A mixture of other arms that beats arm ell at every point by more than ``edge``, or None when there is none."""
+    """A mixture of other arms that beats arm ell at every point by more than ``edge``; None when there is none.
+
+    In a table of more than ``MAX_PROGRAMME`` entries only single arms are tried.
+    """
     strictly = np.flatnonzero(np.all(g > g[ell] + edge, axis=1))
     if len(strictly):
         return {int(strictly[0]): 1.0}
+    if g.size > MAX_PROGRAMME:
+        return None
     from scipy.optimize import linprog
 
     others = np.delete(np.arange(len(g)), ell)

@@ -72,6 +72,7 @@ def evidence_of(problem: Problem) -> Evidence:
 def _evidence(problem: Problem) -> Evidence:
     model, cells = model_of(problem), None
     if isinstance(model, FiniteModel):
+        _check_size(*model.g.shape)  # each arm pays something: channels may not even fit
         channels = channels_of(problem)
     elif isinstance(model, ScalarModel):
         cells = cells_of(problem, model)
@@ -82,11 +83,15 @@ def _evidence(problem: Problem) -> Evidence:
             "or give its components values instead of intervals"
         )
     count, points = channels.g.shape
-    rows = int(channels.offset[-1])
-    if max(rows * (count + 1), points * points) > MAX_ENTRIES:
-        raise ProblemError(
-            f"policy: {count} arms with {rows:,} different rewards on {points:,} points are too many for joint policies; "
-            "use c-ucb, or merge points or rewards that are alike"
-        )
+    _check_size(count, points, int(channels.offset[-1]))
     low = float(channels.g.min())
     return Evidence(channels, low, float(channels.g.max()) - low, cells)
+
+
+def _check_size(count: int, points: int, rows: int | None = None) -> None:
+    if max((rows or count) * (count + 1), points * points) > MAX_ENTRIES:
+        different = "" if rows is None else f" with {rows:,} different rewards"
+        raise ProblemError(
+            f"policy: {count} arms{different} on {points:,} points are too many for joint policies; "
+            "use c-ucb, or merge points or rewards that are alike"
+        )
