@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 
 import headwater as hw
 from headwater.arrays import Floats
+from headwater.policies import Policy, from_state, leaders, make_spec, parse_spec, table
 from headwater.problem import Problem
 from headwater.pseudo import model_of
 from headwater.pseudo.finite import FiniteModel, distinct
+from headwater.simulation import engine, simulate
+from headwater.simulation.atoms import atoms_of
+from headwater.simulation.cuda import cuda_reason
+from oracle import drawn_atoms
 
 
 def rewards(arms: int, points: int, *, decimals: int = 1, seed: int = 0) -> Floats:
@@ -103,3 +110,208 @@ def test_a_programme_too_large_is_not_solved(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("headwater.dominance.MAX_PROGRAMME", 7)
     found = hw.analyze(problem_of(g)).dominance
     assert found is not None and set(found.never) == {3} and found.undecided == [1]
+
+
+# --- rows of sums only for arms that lead ----------------------------------------------------------------------------
+
+POLICIES = ("ucb1", "c-ucb", "kl-ucb", "c-kl-ucb", "ts", "c-ts", "ts:posterior=beta", "c-ts:posterior=beta", "c-ucb:audit=1")
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No table of all pairs, however few; and room for so little that everything is thrown away and made again."""
+    monkeypatch.setattr(table, "MAX_CELLS", 0)
+    monkeypatch.setattr(leaders, "ROWS", 2)
+    monkeypatch.setattr(leaders, "KEPT", 0)
+    yield
+
+
+def random_problem(rng: np.random.Generator, kind: str) -> tuple[Floats, Floats]:
+    """Rewards and probabilities. "equal" arms share values that are no multiples of a unit; "near" ones but for rounding."""
+    arms, points = int(rng.integers(2, 12)), int(rng.integers(2, 25))
+    g = rng.normal(size=(arms, points))
+    if kind == "coarse":
+        g = rng.integers(-2, 4, (arms, points)) / 10
+    elif kind == "decimal":
+        g = g.round(2)
+    elif kind in ("equal", "near"):
+        g = rng.choice(g[:, 0], (arms, points))
+        g[-1] = g[0]
+        g *= 1 + rng.integers(-2, 3, (arms, points)) * 1e-14 if kind == "near" else 1
+    return g, rng.dirichlet(np.full(points, 0.5))
+
+
+def laid_out(g: Floats, p: Floats, scale: float) -> engine.Model:
+    problem = problem_of(g, distribution=p)
+    assert problem.distribution is not None
+    return engine.make_model(atoms_of(problem, problem.distribution), scale=scale)
+
+
+def actions(model: engine.Model, name: str, horizon: int, **options: Any) -> engine.Counts:
+    rounds = np.arange(1, horizon + 1)
+    return engine.simulate_counts(model, parse_spec(name), checkpoints=rounds, seed=7, **{"replications": 2} | options)
+
+
+@pytest.mark.parametrize("kind", ["coarse", "decimal", "continuous", "equal", "near"])
+def test_every_action_is_that_of_the_full_table(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All policies on random problems; rewards, too, bit for bit."""
+    rng = np.random.default_rng(list(kind.encode()))
+    for case in range(6):
+        g, p = random_problem(rng, kind)
+        scale = float(rng.uniform(0.1, 2.0))
+        full = laid_out(g, p, scale)
+        with monkeypatch.context() as patch:
+            patch.setattr(table, "MAX_CELLS", 0)
+            patch.setattr(leaders, "ROWS", [1, 2, 128][case % 3])
+            patch.setattr(leaders, "KEPT", [0, 2**24][case % 2])
+            few = laid_out(g, p, scale)
+            assert few.columns is not None and full.columns is None and few.unit == full.unit
+            assert bool(few.columns.pays.size) == (kind in ("continuous", "equal", "near"))
+            for name in POLICIES:
+                one, other = actions(full, name, 200), actions(few, name, 200)
+                np.testing.assert_array_equal(one.pulls, other.pulls, err_msg=f"{name} in case {case}")
+                np.testing.assert_array_equal(one.reward, other.reward)
+                assert (other.excluded == -1).all(), "rounds of exclusion are not counted"
+            best = [engine.oracle_rewards(m, 1, checkpoints=np.array([50]), replications=2, seed=1) for m in (full, few)]
+            np.testing.assert_array_equal(best[0], best[1])
+
+
+@pytest.mark.usefixtures("small")
+def test_threads_and_blocks_change_nothing() -> None:
+    model = laid_out(rewards(40, 30), np.full(30, 1 / 30), 1.0)
+    for name in POLICIES:
+        one = actions(model, name, 300, replications=6, threads=1)
+        other = actions(model, name, 300, replications=6, threads=3, block=2)
+        np.testing.assert_array_equal(one.pulls, other.pulls)
+        last = actions(model, name, 300, replications=1, first=5)
+        np.testing.assert_array_equal(one.pulls[5:], last.pulls)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("decimals", [1, 12])
+def test_the_live_object_makes_the_engines_choices(name: str, decimals: int) -> None:
+    g, p = rewards(9, 20, decimals=decimals), np.full(20, 1 / 20)
+    problem = problem_of(g, distribution=p)
+    model = laid_out(g, p, model_of(problem).reward_range)
+    spec = parse_spec(name)
+    taken = np.diff(actions(model, name, 150, replications=1).pulls[0], axis=0, prepend=0).argmax(axis=1)
+    policy = Policy(spec, problem, seed=7)
+    for t, j in enumerate(drawn_atoms(p, 7, 0, 150)):
+        arm = policy.select()
+        assert arm == f"arm {taken[t]}", f"round {t + 1}"
+        policy.update(arm, float(g[taken[t], j]))
+
+
+def twins(name: str, monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[Policy, Policy]:
+    """A policy with the table of all pairs, and one without; both after the same rewards."""
+    g = rewards(6, 15, seed=3)
+    dense = Policy(parse_spec(name), problem_of(g), **options)
+    monkeypatch.setattr(table, "MAX_CELLS", 0)
+    sparse = Policy(parse_spec(name), problem_of(g), **options)
+    assert sparse.many is not None and dense.many is None
+    rng = np.random.default_rng(5)
+    for j in rng.integers(0, 15, 60):
+        arm = dense.select()
+        assert sparse.select() == arm
+        for policy in (dense, sparse):
+            policy.update(arm, float(g[policy.problem.index(arm), j]))
+    return dense, sparse
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_states_and_explanations_are_those_of_the_full_table(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    dense, sparse = twins(name, monkeypatch)
+    assert sparse.explain() == dense.explain()
+    assert sparse.competitive() == dense.competitive()
+    dense.select(), sparse.select()  # one pending
+    assert sparse.explain() == dense.explain()
+    assert json.dumps(sparse.state()) == json.dumps(dense.state())
+    again = from_state(json.loads(json.dumps(sparse.state())), sparse.problem)
+    assert again.state() == sparse.state() and again.explain() == sparse.explain()
+    again.merge(sparse)
+    dense.merge(dense.state())
+    assert again.state() == dense.state() and again.explain() == dense.explain()
+
+
+def test_pending_pulls_are_counted_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    dense, sparse = twins("c-ucb", monkeypatch)
+    for _ in range(20):
+        assert dense.select() == sparse.select()
+    sparse.update(["arm 1", "arm 1"], [float(sparse.problem.rewards[1, 0])] * 2)
+    dense.update(["arm 1", "arm 1"], [float(sparse.problem.rewards[1, 0])] * 2)
+    assert dense.select() == sparse.select()
+
+
+@pytest.mark.usefixtures("small")
+def test_bad_rewards_and_states_are_refused() -> None:
+    policy = hw.make_policy("c-ucb", problem_of(rewards(6, 15)))
+    with pytest.raises(hw.RewardError, match="reward: got 99; arm arm 0 can pay"):
+        policy.update("arm 0", 99)
+    policy.update("arm 0", float(policy.problem.rewards[0, 0]))
+    state = policy.state()
+    for key, value, message in [
+        ("counts", {}, "state.counts: got {}; expected a list for each arm"),
+        ("counts", state["counts"] | {"arm 2": [3]}, "state.counts.arm 2: got .*; expected pairs of a reward and a count"),
+        ("successes", state["successes"] | {"arm 2": 1}, "state.successes.arm 2: got 1; expected at most its 0 pulls"),
+    ]:
+        with pytest.raises(hw.ProblemError, match=message):
+            from_state(state | {key: value}, policy.problem)
+
+
+def test_an_explanation_shows_some_of_many_arms() -> None:
+    policy = hw.make_policy("ucb1", problem_of(rewards(50, 4)))
+    policy.update("arm 47", float(policy.problem.rewards[47, 0]))
+    text = str(policy.explain())
+    assert len(text.splitlines()) == 1 + 40 + 1 and "arm 47: in the running" in text and "arm 0: chosen next" in text
+    assert text.endswith("… 10 more arms; to_dict() has them all.")
+    assert len(policy.explain().to_dict()["arms"]) == 50
+
+
+# --- what stays impossible -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("name", ["c-ucb:reference=well-pulled", "kl-ucb:form=empirical", "joint-ucb"])
+def test_policies_that_need_all_pairs_are_refused(name: str) -> None:
+    problem = problem_of(rewards(6, 15), distribution=np.full(15, 1 / 15))
+    message = r"policy: got .*, which needs a table of all pairs of 6 arms; use ucb1, kl-ucb, ts, c-ucb, c-kl-ucb or c-ts"
+    with pytest.raises(hw.SizeError, match=message):
+        Policy(parse_spec(name), problem)
+    with pytest.raises(hw.SizeError, match=message):
+        simulate(problem, policies=[parse_spec(name)], horizon=5, replications=1)
+    with pytest.raises(hw.SizeError, match="latent: 6 arms are too many to infer the law of X from; leave some out"):
+        hw.make_policy("ucb1", problem).latent()
+
+
+@pytest.mark.usefixtures("small")
+def test_engines_that_need_all_pairs_are_refused() -> None:
+    problem = problem_of(rewards(6, 15), distribution=np.full(15, 1 / 15))
+    with pytest.raises(hw.ProblemError, match="engine: leap cannot do this: arms: got 6 with so many rewards; expected few"):
+        simulate(problem, policies=["ucb1"], horizon=5, replications=1, engine="leap")
+    run = simulate(problem, policies=["ucb1"], horizon=50, replications=3, seed=1)
+    assert run.engine == "step" and run.to_dict()["policies"]["ucb1"]["excluded_share"] is None
+    model = laid_out(problem.rewards, np.full(15, 1 / 15), 1.0)
+    assert cuda_reason(model, make_spec("ucb1")) == (
+        "arms: got 6 on 15 points; expected at most 268,435,456 pairs of them at each point"
+    )
+    with pytest.raises(hw.ProblemError, match=r"horizon: got 1,073,741,824; expected at most 1,073,741,824 for sums to stay"):
+        actions_at = np.array([2**30])
+        engine.simulate_counts(model, make_spec("ucb1"), checkpoints=actions_at, replications=1, seed=0)
+
+
+def test_tables_of_random_rewards_are_still_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table, "MAX_CELLS", 0)
+    coin = {"outcomes": [0, 1], "probabilities": [[0.5, 0.5], [0.25, 0.75]]}
+    problem = hw.Problem(latent=hw.Discrete(["x", "y"]), arms={"a": coin, "b": [0, 1]})
+    with pytest.raises(
+        hw.SizeError, match="2 arms with up to 2 different rewards need a table of 8 entries; at most 0 are kept"
+    ):
+        hw.make_policy("ucb1", problem)
+
+
+def test_results_too_large_for_memory_are_refused() -> None:
+    problem = problem_of(rewards(3, 4), distribution=[0.25] * 4)
+    message = "replications: got 1,000,000,000 of 1 policies with 3 arms at 2 checkpoints, which are 6,000,000,000 numbers"
+    with pytest.raises(hw.SizeError, match=message):
+        simulate(problem, policies=["ucb1"], horizon=10, replications=10**9, checkpoints=[1, 10])

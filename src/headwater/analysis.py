@@ -171,11 +171,22 @@ def _clean(differences: Floats, rounding: float) -> Floats:
     return np.where(abs(differences) <= rounding, 0.0, differences)
 
 
-def _under(problem: Problem, model: Model, law: Distribution, reveal: tuple[str, ...], full: bool) -> Analysis:
+def gaps(problem: Problem, law: Distribution) -> tuple[Floats, int]:
+    """How far below the best arm's mean each arm's is, and the best arm, the first of those that tie. O(K J) on listed X."""
+    _, gap, k_star, _ = _gaps(model_of(problem), law)
+    return gap, k_star
+
+
+def _gaps(model: Model, law: Distribution) -> tuple[Floats, Floats, int, float]:
     mu, error = model.means(law)
     rounding = _edge(mu, model.reward_range, 0.0)
-    k_star = int(np.argmax(mu >= mu.max() - rounding))  # of arms that tie but for rounding, the first
-    gap = _clean(mu[k_star] - mu, rounding)
+    k_star = int(np.argmax(mu >= mu.max() - rounding))
+    return mu, _clean(mu[k_star] - mu, rounding), k_star, error
+
+
+def _under(problem: Problem, model: Model, law: Distribution, reveal: tuple[str, ...], full: bool) -> Analysis:
+    mu, gap, k_star, error = _gaps(model, law)
+    rounding = _edge(mu, model.reward_range, 0.0)
     observed = tuple(range(model.count)) if full else (k_star,)
     phi = np.empty((model.count, len(observed)))
     for i, k in enumerate(observed):

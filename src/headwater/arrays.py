@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+AnyInts = NDArray[Any]
+"""int64, or int32 where that is known to suffice."""
 
 SAME = 1e-12
 """Two rewards closer than this fraction of the largest magnitude are one reward: 0.1 + 0.2 and 0.3 must share a level.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,6 +15,9 @@ from headwater.policies.inference import LatentLaw
 from headwater.policies.kernel import PENDING, PULLS, SHIFT, TOTAL, Views
 from headwater.policies.learner import WIDTH, ZERO, Learner
 from headwater.policies.rules import JointUCB, LatentThompson, Spec
+
+SHOWN = 40
+"""Arms up to which an explanation in words has a line for each."""
 
 
 @dataclass(frozen=True)
@@ -63,15 +66,26 @@ class Explanation:
 
     def __str__(self) -> str:
         head = f"{self.policy} after {self.rounds} rewards would pull {self.chosen}."
-        lines = [head, *(f"  {line.name}: {line.sentence}" for line in self.arms)]
+        # of many arms, those that matter most: the chosen one, then by how often they were pulled
+        some = {line.name for line in sorted(self.arms, key=lambda line: (not line.chosen, -line.pulls))[:SHOWN]}
+        lines = [head, *(f"  {line.name}: {line.sentence}" for line in self.arms if line.name in some)]
+        lines += [f"  … {len(self.arms) - SHOWN:,} more arms; to_dict() has them all."] if len(self.arms) > SHOWN else []
         return "\n".join(lines if self.latent is None else [*lines, str(self.latent)])
 
 
 def explain(
-    spec: Spec, names: Sequence[str], counts: Ints, sums: Ints, unit: float, views: Views, chosen: int, rounds: int
+    spec: Spec,
+    names: Sequence[str],
+    counts: Ints,
+    sums: Ints | Mapping[int, Ints],
+    unit: float,
+    views: Views,
+    chosen: int,
+    rounds: int,
 ) -> Explanation:
     """Explain a decision from the state it was made from; ``views.ranks`` is -inf for excluded arms. O(K²) at worst.
 
+    ``sums[k]`` is needed of the arms that may exclude others.
     An arm is judged by the mean of its likeliest law: what it paid on average, unless no law of X explains its rewards.
     """
     n, fitted, index = counts[PULLS], counts[TOTAL] + counts[SHIFT], views.ranks
@@ -83,7 +97,7 @@ def explain(
     best = max(references, key=lambda k: (means[k], -k), default=None)
     lines = []
     for ell, name in enumerate(names):
-        phi = {k: (fitted[k] - sums[k, ell]) * unit / n[k] for k in references if k != ell and n[k]}
+        phi = {k: (fitted[k] - sums[k][ell]) * unit / n[k] for k in references if k != ell and n[k]}
         by = min(phi, key=lambda k: phi[k], default=None)
         excluded = by is not None and bool(np.isneginf(index[ell]))
         if not excluded or by is None or best is None:

@@ -26,10 +26,9 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headwater import streams
-from headwater.arrays import Floats, Ints
+from headwater.arrays import AnyInts, Floats, Ints
 from headwater.policies import indices
 from headwater.policies.compile import compiled, inlined
 
@@ -80,14 +79,13 @@ __all__ = [
     "audit_budget",
     "audited",
     "derive",
+    "rank",
     "reach",
     "reset",
     "step",
     "uniforms",
     "unpack",
 ]
-
-AnyInts = NDArray[Any]  # int64; the engine takes int32 when the horizon allows
 
 # Codes of the index rules and of the filters. They are stored in states: never renumber them.
 UCB1, KL_UCB, NORMAL, BETA, KL_EMPIRICAL, JOINT, LATENT_TS, GRAVES_LAI = range(8)
@@ -310,6 +308,19 @@ def _rank_beta(meta: Ints, params: Floats, counts: Ints, index: Floats) -> None:
 
 
 @compiled
+def rank(log_t: float, meta: Ints, params: Floats, counts: Ints, mean: Floats, root: Floats, index: Floats) -> None:
+    """The index of every arm in the running (0), by any rule that asks only for an arm's mean and pulls; -inf stays."""
+    if meta[POLICY] == UCB1:
+        _rank_ucb1_filtered(log_t, params, mean, root, index)
+    elif meta[POLICY] == KL_UCB:
+        _rank_kl_ucb(meta[CHOSEN], log_t, params, counts, mean, index)
+    elif meta[POLICY] == NORMAL:
+        _rank_normal(meta, params, mean, root, index)
+    else:
+        _rank_beta(meta, params, counts, index)
+
+
+@compiled
 def _rank_general(
     log_t: float,
     meta: Ints,
@@ -329,16 +340,10 @@ def _rank_general(
         _filter_well_pulled(counts, sums, index)
     else:
         index[:] = 0.0
-    if meta[POLICY] == UCB1:
-        _rank_ucb1_filtered(log_t, params, mean, root, index)
-    elif meta[POLICY] == KL_UCB:
-        _rank_kl_ucb(meta[CHOSEN], log_t, params, counts, mean, index)
-    elif meta[POLICY] == KL_EMPIRICAL:
+    if meta[POLICY] == KL_EMPIRICAL:
         _rank_kl_empirical(log_t, params, counts, mean, seen, table, index)
-    elif meta[POLICY] == NORMAL:
-        _rank_normal(meta, params, mean, root, index)
     else:
-        _rank_beta(meta, params, counts, index)
+        rank(log_t, meta, params, counts, mean, root, index)
     largest = _LOWEST
     for k in range(index.size):
         largest = max(largest, _ordered(index[k]))

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from headwater.complaints import is_number, shown
-from headwater.errors import ModelWarning, ProblemError, RewardError
+from headwater.errors import ModelWarning, ProblemError, RewardError, SizeError
 from headwater.latent import Continuous
 from headwater.policies import decisions, joint, kernel, noisy
 from headwater.policies.evidence import evidence_of
@@ -23,6 +23,7 @@ from headwater.policies.explanation import Explanation, explain, explain_learner
 from headwater.policies.indices import kl_ucb_index
 from headwater.policies.inference import LatentLaw, latent_law
 from headwater.policies.learner import Learner, check, expecting, learner_for
+from headwater.policies.many import Many, check_many
 from headwater.policies.rules import Reference, Rule, Spec, check_positive
 from headwater.policies.states import stored_learner
 from headwater.policies.table import LevelTable, bounds, has_levels, table_of, units_of
@@ -80,7 +81,10 @@ class Policy:
         if self.table is None and kernel.RULES[spec.rule.code] == kernel.KL_EMPIRICAL:
             raise ProblemError('form: got "empirical"; expected "bernoulli", because these arms have infinitely many rewards')
         self.evidence = evidence_of(problem) if spec.learns else None
-        count, most = len(self.names), 1 if self.table is None else self.table.cells.shape[1]
+        count = len(self.names)
+        self.many = self._make_many()
+        dense = self.table is not None and self.many is None
+        most = self.table.cells.shape[1] if self.table is not None and dense else 1
         if self.evidence is not None and self.evidence.cells is not None:
             most = int(self.evidence.cells.bins.max())
         low, span = bounds(self.model)
@@ -93,18 +97,19 @@ class Policy:
         self.meta[kernel.REPLICATION] = replication
         self.params[:] = self.units.unit, self.scale, spec.sd(self.scale), low, span, spec.audit
         self.mean[:] = math.inf
-        self.sums = np.zeros((count, count), dtype=np.int64)
-        self.seen = np.zeros((count, most), dtype=np.int64)
-        self.cells = np.zeros((count, 1, count + 1), dtype=np.int64) if self.table is None else self.table.cells
+        rows = count if self.many is None else 0  # ``many`` has its own
+        self.sums = np.zeros((rows, rows), dtype=np.int64)
+        self.seen = np.zeros((rows, most), dtype=np.int64)
+        self.cells = self.table.cells if self.table is not None and dense else np.zeros((rows, 1, rows + 1), dtype=np.int64)
         self.pending = [0] * count  # a list: numpy's single elements are slow to count with
         self.waiting = 0
         self._next, self._asked = -1, False  # the next arm where it is known already; whether an arm was asked for since
         self._numbers = {name: k for k, name in enumerate(self.names)}
-        levels = [] if self.table is None else self.table.levels
+        levels = self.table.levels if self.table is not None and dense else []
         self._levels = {name: {float(v): m for m, v in enumerate(row)} for name, row in zip(self.names, levels, strict=False)}
         self._step: Callable[..., int] = kernel.step
         self._extra: tuple[Any, ...] = ()
-        channelled = None if self.table is None or spec.reference == "none" else self.table.channelled
+        channelled = self.table.channelled if self.table is not None and dense and spec.reference != "none" else None
         if channelled is not None:
             self._step = noisy.step_noisy
             self._extra = (channelled.channel, channelled.fits.copy(), np.zeros(channelled.room))
@@ -113,8 +118,19 @@ class Policy:
             bins = self.evidence.bins(levels) if levels else np.zeros((count, 1), dtype=np.int64)
             self.learner = learner_for(spec, self.evidence, bins)
             self._step, self._extra = decisions.step, (self.learner,)
-        self._state = (self.whole, self.real, self.sums, self.seen, self.cells, *self._extra)
+        self._tables: tuple[Any, ...] = (self.sums, self.seen, self.cells)
+        if self.many is not None:
+            self._step, self._tables = self.many.step, ()
+        self._state = (self.whole, self.real, *self._tables, *self._extra)
         self._warned: set[str] = set()
+
+    def _make_many(self) -> Many | None:
+        columns = None if self.table is None else self.table.columns
+        if columns is None:
+            return None
+        check_many(self.spec, len(self.names))
+        assert isinstance(self.model, FiniteModel)
+        return Many(columns, self.model, filtered=self.spec.reference != "none")
 
     def __repr__(self) -> str:
         return f"<Policy {self.spec.title} on {self.problem.name or 'a problem'}: {self.rounds} rewards>"
@@ -200,6 +216,8 @@ class Policy:
         if self.table is None or not isinstance(self.model, FiniteModel):
             kind = self.problem.latent.kind
             raise ProblemError(f"latent: got {kind} X that is not listed; expected a list of values, each with a probability")
+        if self.many is not None:
+            raise SizeError(f"latent: {len(self.names):,} arms are too many to infer the law of X from; leave some out")
         known, latent = evidence_of(self.problem), self.problem.latent
         assert not isinstance(latent, Continuous)
         labels = [latent.label(j) for j in range(latent.size)]
@@ -211,14 +229,19 @@ class Policy:
         state = self._with_pending()
         if self.learner is not None:
             state[-1].mind.whole[joint.EAGER] = 1.0  # every index, also those that need not be known to decide
-        chosen = self._step(kernel.SELECT, 0, 0, *state)
+        if self.many is not None:
+            chosen = self.many.step(kernel.SELECT, 0, 0, *state, full=True)
+        else:
+            chosen = self._step(kernel.SELECT, 0, 0, *state)
         views = kernel.unpack(state[0], state[1], len(self.names))
         if self.learner is not None:
             law = self.latent() if isinstance(self.model, FiniteModel) and self.model.g.shape[1] <= SHOWN else None
             return explain_learner(self.spec, self.names, views, state[-1], chosen, self.rounds, law)
         if self.meta[kernel.POLICY] == kernel.KL_UCB:
             self._complete(views)
-        return explain(self.spec, self.names, self.counts, self.sums, self.units.unit, views, chosen, self.rounds)
+        most = int(self.meta[kernel.REFERENCE_ARM])
+        sums = self.sums if self.many is None else {most: self.many.row(most)}
+        return explain(self.spec, self.names, self.counts, sums, self.units.unit, views, chosen, self.rounds)
 
     def state(self) -> dict[str, Any]:
         """Everything needed to go on, as JSON-ready data."""
@@ -229,6 +252,9 @@ class Policy:
                 "total": self._named(self.counts[kernel.TOTAL]),
                 "sums": {name: self._named(self.sums[k]) for k, name in enumerate(self.names)},
             }
+        elif self.many is not None:
+            counts = self.many.counts()
+            learned = {"counts": {name: [list(row) for row in counts.get(k, [])] for k, name in enumerate(self.names)}}
         else:
             levels = self.table.levels
             learned = {
@@ -263,10 +289,13 @@ class Policy:
         return {name: int(v) for name, v in zip(self.names, values, strict=True)}
 
     def _level(self, k: int, reward: Any) -> Any:
-        """What ``_observe`` needs of a reward: its level, or its row of units when there are infinitely many levels."""
+        """What ``_observe`` needs of a reward: its level, the atom that stands for it where there are very many, or its row of
+        units when there are infinitely many."""
         if not is_number(reward) or not -_FAR < reward < _FAR:  # an int may be too large to become a float
             raise RewardError(f"reward: got {shown(reward)}; expected a finite number")
         value = self.model.snap(k, np.array([float(reward)]), self.tolerance)
+        if self.many is not None:
+            return self.many.atom(k, float(value[0]))
         if self.table is not None:
             return int(np.argmin(abs(self.table.levels[k] - value[0])))
         row = np.zeros(len(self.names) + 1, dtype=np.int64)
@@ -332,7 +361,7 @@ class Policy:
         mean[np.isinf(mean) & (pending > 0)] = params[kernel.LOW] + 0.5 * params[kernel.SPAN]
         n = paid + pending
         root[:] = np.where(n > 0, 1.0 / np.sqrt(np.maximum(n, 1)), 0.0)
-        return whole, real, self.sums, self.seen, self.cells, *extra
+        return whole, real, *self._tables, *extra
 
 
 class Correlated(Policy):

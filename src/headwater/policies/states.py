@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from headwater.policies import centre, kernel
 from headwater.policies import learner as learners
 from headwater.policies.exploration import plan
 from headwater.policies.learner import Learner
+from headwater.policies.many import Many
 from headwater.policies.rules import make_spec
 from headwater.problem import Problem
 from headwater.pseudo import TOLERANCE
@@ -57,6 +58,9 @@ def add_state(policy: Policy, state: Mapping[str, Any]) -> None:
             raise ProblemError(
                 f"state.{key}: got {shown(state.get(key))}; expected {shown(mine)}, as of the policy it is added to"
             )
+    if policy.many is not None:
+        _add_many(policy, policy.many, state)
+        return
     names = policy.names
     seen = policy.seen * 0
     successes, pending = _by_arm(state, "successes", names), _by_arm(state, "pending", names)
@@ -78,14 +82,8 @@ def add_state(policy: Policy, state: Mapping[str, Any]) -> None:
     course = None if policy.learner is None else _course(policy.learner, state, policy.names, seen)
     fresh = policy.rounds == 0
     policy.seen += seen
-    policy.counts[kernel.PULLS] += pulls
-    policy.counts[kernel.TOTAL] += total
-    policy.counts[kernel.SUCCESSES] += successes
     policy.sums += sums
-    policy.pending = [a + int(b) for a, b in zip(policy.pending, pending, strict=True)]
-    policy.waiting += int(pending.sum())
-    policy.meta[kernel.ROUND] += int(pulls.sum())
-    policy.forget_choice()
+    _count(policy, pulls, total, successes, pending)
     if policy.learner is not None:
         policy.learner.mind.doubted[:] |= doubted
         learners.recall(policy.learner, policy.seen)
@@ -94,13 +92,39 @@ def add_state(policy: Policy, state: Mapping[str, Any]) -> None:
     kernel.derive(policy.meta, policy.params, policy.counts, policy.mean, policy.root)
 
 
-def _check_learned(policy: Policy, pulls: Ints, total: Ints, sums: Ints, successes: Ints) -> None:
-    """Refuse numbers that no rewards can have added up to."""
+def _add_many(policy: Policy, many: Many, state: Mapping[str, Any]) -> None:
+    """As ``add_state``, where there are very many arms and rewards: the counts are all that is kept of them."""
+    names = policy.names
+    successes, pending = _by_arm(state, "successes", names), _by_arm(state, "pending", names)
+    found = [(k, atom, n) for k, atom, n in _pairs(policy, state) if n]
+    pulls, total = np.zeros(len(names), dtype=np.int64), np.zeros(len(names), dtype=np.int64)
+    for k, atom, n in found:
+        pulls[k] += n
+        total[k] += n * many.units(k, atom)
+    _check_learned(policy, pulls, total, None, successes)
+    many.add(found)
+    _count(policy, pulls, total, successes, pending)
+    kernel.derive(policy.meta, policy.params, policy.counts, policy.mean, policy.root)
+
+
+def _count(policy: Policy, pulls: Ints, total: Ints, successes: Ints, pending: Ints) -> None:
+    policy.counts[kernel.PULLS] += pulls
+    policy.counts[kernel.TOTAL] += total
+    policy.counts[kernel.SUCCESSES] += successes
+    policy.pending = [a + int(b) for a, b in zip(policy.pending, pending, strict=True)]
+    policy.waiting += int(pending.sum())
+    policy.meta[kernel.ROUND] += int(pulls.sum())
+    policy.forget_choice()
+
+
+def _check_learned(policy: Policy, pulls: Ints, total: Ints, sums: Ints | None, successes: Ints) -> None:
+    """Refuse numbers that no rewards can have added up to. ``sums`` where they are stored."""
     ranges = policy.model.ranges / policy.units.unit
     for k, name in enumerate(policy.names):
         low, high = ranges[k] * float(pulls[k])
         slack = float(pulls[k]) * (1 + 1e-9 * float(np.max(abs(ranges[k]))))
-        if not low - slack <= total[k] <= high + slack or sums[k, k] or (pulls[k] == 0 and sums[k].any()):
+        off = sums is not None and (sums[k, k] or (pulls[k] == 0 and sums[k].any()))
+        if not low - slack <= total[k] <= high + slack or off:
             raise ProblemError(f"state.total.{name}: got {total[k]}; expected what {pulls[k]} pulls of the arm can pay")
         if successes[k] > pulls[k]:
             raise ProblemError(f"state.successes.{name}: got {successes[k]}; expected at most its {pulls[k]} pulls")
@@ -129,19 +153,25 @@ def _by_arm(state: Mapping[str, Any], key: str, names: tuple[str, ...], *, signe
 
 
 def _level_counts(policy: Policy, state: Mapping[str, Any]) -> Ints:
+    seen = np.zeros_like(policy.seen)
+    for k, level, n in _pairs(policy, state):
+        seen[k, level] += n
+    return seen
+
+
+def _pairs(policy: Policy, state: Mapping[str, Any]) -> Iterator[tuple[int, int, int]]:
+    """The stored counts: an arm, its level (or the atom that stands for it), how often it paid that."""
     counts = state.get("counts")
     if not isinstance(counts, Mapping) or set(counts) != set(policy.names):
         raise ProblemError(f"state.counts: got {shown(counts)}; expected a list for each arm")
-    seen = np.zeros_like(policy.seen)
     for k, name in enumerate(policy.names):
         try:
             for reward, n in counts[name]:
-                seen[k, policy._level(k, reward)] += _whole({"counts": n}, "counts", MOST)
+                yield k, policy._level(k, reward), _whole({"counts": n}, "counts", MOST)
         except (TypeError, ValueError):
             raise ProblemError(
                 f"state.counts.{name}: got {shown(counts[name])}; expected pairs of a reward and a count"
             ) from None
-    return seen
 
 
 # What policies that learn the law of X keep beside their counts.

@@ -11,13 +11,13 @@ Where some arm's reward is random, means given X are no multiples of a coarse un
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from headwater.arrays import SAME, Floats, Ints
+from headwater.arrays import SAME, AnyInts, Floats, Ints, level_starts
 from headwater.errors import SizeError
 from headwater.policies import noisy
 from headwater.policies.implied import work_size
@@ -25,10 +25,12 @@ from headwater.problem import Problem
 from headwater.pseudo import Model, model_of
 from headwater.pseudo.channels import channels_of
 from headwater.pseudo.factored import FactoredModel
-from headwater.pseudo.finite import FiniteModel
+from headwater.pseudo.finite import FiniteModel, distinct, find_levels
 
 MAX_CELLS = 60_000_000
-"""Entries K × M × (K + 1) of a table of levels: 0.5 GB."""
+"""Entries K × M × (K + 1) of a table of levels: 0.5 GB. Beyond, ``Columns`` stand for it."""
+FRUGAL = "ucb1, kl-ucb, ts, c-ucb, c-kl-ucb or c-ts, which do without where X decides the rewards"
+"""Policies that read one row of sums at most."""
 RELAXED = 1e-9
 """What is added to the most that an arm may pay given another's random rewards, as a part of the range: a tie stays a tie."""
 FINE = 2.0**-30
@@ -49,11 +51,16 @@ class Units(NamedTuple):
 
     def excesses(self, rewards: Floats, s: Floats) -> Ints:
         """Reward less pseudo-reward, never above the truth: shapes broadcast."""
-        scaled = s / self.unit
-        near = 1e-12 * np.maximum(1.0, abs(scaled)) if self.exact else 0.0
-        up = np.rint(scaled) if self.exact and not self.refined else np.ceil(scaled - near)
         same = abs(s - rewards) <= SAME * np.maximum(abs(s), abs(rewards))
-        return np.where(same, 0, self.rewards(rewards) - np.asarray(up, dtype=np.int64))
+        return np.where(same, 0, self.rewards(rewards) - self.upward(s))
+
+    def upward(self, s: Floats) -> Ints:
+        """Pseudo-rewards in units, never below the truth; increasing, so that the largest of some is the largest's."""
+        scaled = s / self.unit
+        if self.exact and not self.refined:
+            return np.asarray(np.rint(scaled), dtype=np.int64)
+        near = 1e-12 * np.maximum(1.0, abs(scaled)) if self.exact else 0.0
+        return np.asarray(np.ceil(scaled - near), dtype=np.int64)
 
     def finer(self, largest: float) -> Units:
         """Halved until the largest reward is 2**30 units or more; by a power of two, so that no mean changes by a bit."""
@@ -93,19 +100,57 @@ def pack(matrices: Sequence[Floats | None], g: Floats, unit: float, rounding: fl
     return Channelled(np.concatenate(parts), fits, count + work_size(most, points))
 
 
-def choose_units(values: Floats) -> Units:
+def choose_units(*rows: Floats) -> Units:
     """The coarsest power of ten that all values are whole multiples of, or a fine binary unit.
 
     >>> choose_units(np.array([0.0, 1.5, 3.25]))
     Units(unit=0.01, exact=True, refined=False)
     """
-    largest = max(float(np.max(abs(values), initial=0.0)), 1e-300)
+    return _units_for(lambda: rows)
+
+
+def _units_for(rows: Callable[[], Iterable[Floats]]) -> Units:
+    """``choose_units`` of rows that are made anew whenever they are asked for: all at once they might not fit into memory."""
+    largest = max(max(float(np.max(abs(row), initial=0.0)) for row in rows()), 1e-300)
     for digits in range(10):
-        scaled = values * 10.0**digits
         top = largest * 10.0**digits  # rounding is measured by it where all rewards are tiny
-        if top < 2**31 and np.all(abs(scaled - np.rint(scaled)) <= 1e-12 * np.maximum(min(1.0, top), abs(scaled))):
+        if top < 2**31 - 1 and all(_whole(row * 10.0**digits, min(1.0, top)) for row in rows()):
             return Units(10.0**-digits, True)
     return Units(largest * FINE, False)
+
+
+def _whole(scaled: Floats, least: float) -> bool:
+    return bool(np.all(abs(scaled - np.rint(scaled)) <= 1e-12 * np.maximum(least, abs(scaled))))
+
+
+class Columns(NamedTuple):
+    """The rewards in units, from which the excesses of any arm's level are computed when they are needed: O(K J) memory.
+
+    ``up[j, ell]`` is the pseudo-reward that atom j gives target ell, (J, K): that of a level is the maximum over its atoms.
+    ``pays[k, j]`` is arm k's reward, (K, J), empty where all rewards are whole multiples of the unit: then it is ``up[j, k]``.
+    ``g[k, j]`` are the rewards themselves, (K, J).
+    """
+
+    up: AnyInts
+    pays: AnyInts
+    g: Floats
+
+
+def make_columns(g: Floats, units: Units) -> Columns:
+    """Lay out rewards ``g`` (K, J) by column, a few arms at a time."""
+    up = np.empty(g.shape[::-1], dtype=np.int32)
+    pays = np.empty((0, 0) if units.exact else g.shape, dtype=np.int32)
+    for part in range(0, len(g), 64):
+        up[:, part : part + 64] = units.upward(g[part : part + 64]).T
+    for k in range(len(pays)):
+        ordered = np.sort(g[k])
+        levels = len(level_starts(ordered, float(np.max(abs(ordered[[0, -1]])))))
+        if levels < len(ordered) - np.count_nonzero(np.diff(ordered) == 0.0):  # some differ by rounding only
+            value, level, _, _ = find_levels(g[k])
+            pays[k] = units.rewards(value)[level]
+        else:
+            pays[k] = units.rewards(g[k])
+    return Columns(up, pays, g)
 
 
 class LevelTable:
@@ -121,10 +166,22 @@ class LevelTable:
         self.problem = problem
         self.count = self.model.count
         assert has_levels(self.model)
-        self.levels = [self.model.payable(k)[:, 0] for k in range(self.count)]
         self.units = units_of(self.model)
         self.scale = self.model.reward_range
         self.low, self.span = bounds(self.model)
+
+    @cached_property
+    def levels(self) -> list[Floats]:
+        return [self.model.payable(k)[:, 0] for k in range(self.count)]
+
+    @cached_property
+    def columns(self) -> Columns | None:
+        """What stands instead of ``cells`` where they would take too much memory and every reward is decided by X."""
+        model, enough = self.model, MAX_CELLS // (self.count * (self.count + 1))
+        if not isinstance(model, FiniteModel) or model.random or model.g.shape[1] <= enough:
+            return None
+        many = enough < 1 or any(len(distinct(row)) > enough for row in model.g)
+        return make_columns(model.g, self.units) if many else None
 
     @cached_property
     def cells(self) -> Ints:
@@ -132,7 +189,7 @@ class LevelTable:
         if self.count * most * (self.count + 1) > MAX_CELLS:
             raise SizeError(
                 f"{self.count} arms with up to {most:,} different rewards need a table of {self.count**2 * most:,} entries; "
-                f"at most {MAX_CELLS:,} are kept. Round the rewards to fewer levels."
+                f"at most {MAX_CELLS:,} are kept. Round the rewards to fewer levels, or use {FRUGAL}."
             )
         out = np.zeros((self.count, most, self.count + 1), dtype=np.int64)
         for k, value in enumerate(self.levels):
@@ -170,10 +227,20 @@ def has_levels(model: Model) -> bool:
 def units_of(model: Model) -> Units:
     """The units of a problem's rewards."""
     if has_levels(model):
-        values = np.concatenate([model.payable(k)[:, 0] for k in range(model.count)])
-        units = choose_units(values)
-        return units.finer(float(np.max(abs(values)))) if isinstance(model, FiniteModel) and model.random else units
+        units = _units_for(lambda: _rows(model))
+        if isinstance(model, FiniteModel) and model.random:
+            return units.finer(max(float(np.max(abs(row))) for row in _rows(model)))
+        return units
     return Units(max(float(np.max(abs(model.ranges))), 1e-300) * FINE, False)
+
+
+def _rows(model: Model) -> Iterator[Floats]:
+    """Each arm's rewards, one arm at a time; nothing is kept, or sorted."""
+    for k in range(model.count):
+        if isinstance(model, FiniteModel) and k not in model.random:
+            yield model.g[k]
+        else:
+            yield model.payable(k)[:, 0]
 
 
 def bounds(model: Model) -> tuple[float, float]:

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from headwater.analysis import analyze, read_distribution
+from headwater.analysis import gaps, read_distribution
 from headwater.arrays import Ints
 from headwater.complaints import shown
-from headwater.errors import ProblemError
+from headwater.errors import ProblemError, SizeError
 from headwater.policies.auto import spec_for
 from headwater.policies.evidence import evidence_of
+from headwater.policies.many import check_many
 from headwater.policies.rules import KLUCB, Spec, check_positive
 from headwater.policies.table import has_levels
 from headwater.problem import Problem
@@ -47,6 +48,8 @@ MAX_HORIZON = 2**40
 CHUNK = 256
 """Replications in a chunk; also what an interrupted run keeps in whole multiples of."""
 GPU_CHUNK = 2**20
+MAX_NUMBERS = 2**30
+"""Numbers of pulls that a simulation keeps: 8 GiB."""
 
 Progress = Callable[[int, int], None]
 
@@ -153,22 +156,24 @@ def make_job(
     check_positive("reward_range", reward_range)
     horizon, replications, seed = int(horizon), int(replications), int(seed)  # numpy's overflow, and are no JSON
     rounds = _check_rounds(checkpoints, horizon)
-    found = analyze(problem, law)
-    assert found.gap is not None and found.k_star is not None
+    _check_memory(len(problem.arms), len(rounds), replications, len(specs))
+    gap, k_star = gaps(problem, law)
     scale = float(reward_range) if reward_range is not None else model_of(problem).reward_range
-    atoms = atoms_of(problem, law)
     evidence = evidence_of(problem) if any(spec.learns for spec in specs) else None
+    atoms = atoms_of(problem, law)
+    for spec in specs if atoms.columns is not None else []:
+        check_many(spec, len(problem.arms))
     known = problem if law is problem.distribution else problem.with_distribution(law)
     model = make_model(atoms, scale=scale, evidence=evidence)
     choice = choose_engine(engine, model, specs, horizon)
     text = known.to_toml() if portable else ""
     return Job(
-        setting=Setting(text, found.k_star, tuple(rounds.tolist()), seed, scale, choice.engine),
+        setting=Setting(text, k_star, tuple(rounds.tolist()), seed, scale, choice.engine),
         specs=specs,
         replications=replications,
         size=GPU_CHUNK if choice.engine == "cuda" else CHUNK,
         problem=known,
-        gaps=found.gap,
+        gaps=gap,
         quantisation_error=atoms.error,
         model=model,
         reason=choice.reason,
@@ -199,6 +204,16 @@ def _check_policies(policies: Sequence[str | Spec], problem: Problem) -> list[Sp
 def _check_number(field: str, value: Any, least: int, most: int) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not least <= value <= most:
         raise ProblemError(f"{field}: got {shown(value)}; expected a whole number from {least} to {most:,}")
+
+
+def _check_memory(arms: int, checkpoints: int, replications: int, policies: int) -> None:
+    """Refuse results that would not fit into memory before the time is spent on them."""
+    numbers = arms * checkpoints * replications * policies
+    if numbers > MAX_NUMBERS:
+        raise SizeError(
+            f"replications: got {replications:,} of {policies} policies with {arms:,} arms at {checkpoints} checkpoints, which "
+            f"are {numbers:,} numbers of pulls; at most {MAX_NUMBERS:,} are kept. Use fewer replications, or fewer checkpoints."
+        )
 
 
 def _check_rounds(checkpoints: ArrayLike | None, horizon: int) -> Ints:

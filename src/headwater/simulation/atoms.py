@@ -18,7 +18,7 @@ import numpy as np
 
 from headwater.arrays import Floats, Ints
 from headwater.distributions import Distribution, Named, Sample
-from headwater.policies.table import Channelled, LevelTable, bounds, has_levels, table_of, units_of
+from headwater.policies.table import Channelled, Columns, LevelTable, bounds, has_levels, table_of, units_of
 from headwater.problem import Problem
 from headwater.pseudo import Model, model_of
 from headwater.pseudo.channels import channels_of
@@ -39,6 +39,8 @@ class Atoms(NamedTuple):
 
     Where some arm's reward is random, ``cuts`` (K, J, M - 1) decide the level instead: it is how many of ``cuts[k, j]`` are at
     most a 53-bit uniform. ``level`` is then 0 for such an arm, and ``channelled`` what it takes to learn from its rewards.
+
+    Where cells would take too much memory, ``columns`` stand for them; ``level`` (K, 0), ``cells`` and ``values`` are empty.
     """
 
     probability: Floats
@@ -51,6 +53,7 @@ class Atoms(NamedTuple):
     error: float
     cuts: Ints
     channelled: Channelled | None
+    columns: Columns | None = None
 
 
 _NO_CUTS = np.empty((0, 0, 0), dtype=np.int64)
@@ -67,6 +70,11 @@ def _atoms(problem: Problem, distribution: Distribution) -> Atoms:
     model = model_of(problem)
     if has_levels(model):
         table = table_of(problem)
+        if table.columns is not None:
+            assert isinstance(model, FiniteModel)
+            none = np.empty((model.count, 0), dtype=np.int64), np.empty((model.count, 0, model.count + 1), dtype=np.int64)
+            facts = (table.units.unit, table.low, table.span, 0.0)
+            return Atoms(model.probabilities(distribution), *none, [], *facts, _NO_CUTS, None, table.columns)
         probability, level = _listed(model, distribution, problem)
         cuts = problem.remember("cuts", lambda: _cuts(table, level)) if table.noisy else _NO_CUTS
         lines = (table.cells, table.levels, table.units.unit, table.low, table.span, 0.0)

@@ -35,6 +35,7 @@ Precision = Literal["float64", "float32"]
 LAUNCH_WORK = 2**33  # rounds x arms of all replications in one launch: well under a second, so that Ctrl-C works
 LAUNCH_ROUNDS = 8192
 BATCH = 2**20  # replications at a time: enough for every thread of the largest GPU, several times
+MAX_CELLS = 2**28  # excesses, laid out on the GPU by atom: 2 GB
 ROOTS = 2**22  # horizon up to which 1 / sqrt(n) is one table; beyond, each thread computes it
 
 _RULES = (kernel.UCB1, kernel.KL_UCB, kernel.NORMAL)
@@ -52,6 +53,9 @@ def cuda_reason(model: Model, spec: Spec) -> str | None:
         return f"audit: got {spec.audit:g}; expected 0 on the GPU"
     if model.cuts.size or model.channelled is not None:
         return "arms: got random rewards; expected rewards that X determines on the GPU"
+    arms, points = len(model.level), len(model.thresholds) + 1
+    if model.columns is not None or arms * points * (arms + 1) > MAX_CELLS:
+        return f"arms: got {arms:,} on {points:,} points; expected at most {MAX_CELLS:,} pairs of them at each point"
     return None
 
 

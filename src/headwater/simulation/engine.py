@@ -18,20 +18,21 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from headwater import streams
-from headwater.arrays import Floats, Ints
+from headwater.arrays import AnyInts, Floats, Ints
 from headwater.errors import ProblemError
 from headwater.policies import kernel, noisy
 from headwater.policies.compile import allocating
 from headwater.policies.evidence import Evidence
-from headwater.policies.kernel import AnyInts
+from headwater.policies.leaders import make_leaders, make_seen
 from headwater.policies.learner import learner_for
 from headwater.policies.rules import Spec
-from headwater.policies.table import Channelled
+from headwater.policies.table import Channelled, Columns
 from headwater.simulation.atoms import Atoms
 from headwater.simulation.draws import draw_rewards, draw_rounds, level_of
 from headwater.simulation.leap import SURE, Source, chances_of, law_of, leap, make_room
 from headwater.simulation.learners import play_learners
 from headwater.simulation.lockstep import lockstep as run_lanes
+from headwater.simulation.many import play_many
 from headwater.simulation.threads import in_threads
 
 __all__ = [
@@ -69,6 +70,7 @@ class Model(NamedTuple):
     channelled: Channelled | None
     evidence: Evidence | None  # what policies that learn the law of X read; None where no such policy can run
     bins: Ints  # (K, M): the bin of each level
+    columns: Columns | None  # what stands for the table where that would be too large; level is then (K, 0)
 
 
 class Counts(NamedTuple):
@@ -82,7 +84,7 @@ class Counts(NamedTuple):
 def make_model(atoms: Atoms, *, scale: float, evidence: Evidence | None = None) -> Model:
     """Lay out atoms for the kernels; ``scale`` is B; ``evidence`` is needed by policies that learn the law of X."""
     thresholds = streams.latent_thresholds(atoms.probability)
-    large = atoms.level.shape[1] > streams.LINEAR_ATOMS
+    large = len(atoms.probability) > streams.LINEAR_ATOMS
     return Model(
         table=atoms.cells,
         level=np.ascontiguousarray(atoms.level),
@@ -96,6 +98,7 @@ def make_model(atoms: Atoms, *, scale: float, evidence: Evidence | None = None) 
         channelled=atoms.channelled,
         evidence=evidence,
         bins=np.empty((0, 0), dtype=np.int64) if evidence is None else evidence.bins(atoms.values),
+        columns=atoms.columns,
     )
 
 
@@ -131,7 +134,9 @@ def simulate_counts(
 
     def run(start: int, stop: int, watch: Ints, slot: int) -> None:
         part = _Output(*(x[start:stop] for x in out))
-        if lockstep:
+        if model.columns is not None:
+            _run_many(model, model.columns, spec, checkpoints, key, first + start, watch, slot, part)
+        elif lockstep:
             _run_lockstep(model, reference, checkpoints, key, first + start, dtype, watch, slot, part)
         elif spec.learns:
             _run_learners(model, spec, checkpoints, key, first + start, watch, slot, part)
@@ -188,7 +193,10 @@ def oracle_rewards(
 ) -> Floats:
     """What always pulling ``arm`` would have paid up to each checkpoint, on the same draws: shape (N, C)."""
     out = np.zeros((replications, checkpoints.size), dtype=np.int64)
-    if model.cuts.size:
+    if model.columns is not None:
+        cuts, (up, floors, _) = model.cuts, model.columns
+        pays = (floors[arm] if floors.size else up[:, arm]).astype(np.int64)
+    elif model.cuts.size:
         cuts, pays = model.cuts[arm : arm + 1], model.table[arm, :, -1]
     else:
         cuts, pays = model.cuts, model.table[arm, model.level[arm], -1]
@@ -219,7 +227,8 @@ class _Output(NamedTuple):
 
 def _integers(model: Model, horizon: int) -> _Dtype:
     """The narrowest integers that no sum can overflow; refuses a horizon that is too long for exact sums."""
-    largest = max(int(np.abs(model.table).max()), 1) * horizon
+    # columns hold int32, whose differences are below 2**32
+    largest = horizon * (max(int(np.abs(model.table).max()), 1) if model.columns is None else 2**32)
     if largest >= 2**62:
         raise ProblemError(f"horizon: got {horizon:,}; expected at most {2**62 * horizon // largest:,} for sums to stay exact")
     return np.int32 if max(largest, model.level.size) < 2**31 else np.int64
@@ -249,6 +258,25 @@ def _run_single(
     seen = np.zeros(model.table.shape[:2] if counted else (0, 0), dtype=np.int64)
     draws = (model.thresholds, model.guide)
     _single(first, meta, params, seen, model.table.astype(dtype), model.level, *draws, rounds, watch, slot, *out)
+
+
+def _run_many(
+    model: Model,
+    columns: Columns,
+    spec: Spec,
+    rounds: Ints,
+    key: tuple[int, int],
+    first: int,
+    watch: Ints,
+    slot: int,
+    out: _Output,
+) -> None:
+    filtered, (atoms, arms) = spec.reference != "none", columns.up.shape
+    meta, params = _setting(model, spec, key)
+    room, seen = make_leaders(arms if filtered else 1, atoms if filtered else 1), make_seen(1024 if filtered else 0)
+    draws = (model.thresholds, model.guide)
+    play_many(first, meta, params, columns, room, seen, *draws, rounds, watch, slot, out.pulls, out.reward)
+    out.excluded[:] = -1
 
 
 def _run_learners(

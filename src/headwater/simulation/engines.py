@@ -45,6 +45,8 @@ def leap_reason(model: Model, spec: Spec) -> str | None:
     """Why a policy on a problem cannot leap, in one sentence; None if it can."""
     if kernel.RULES[spec.rule.code] not in (kernel.UCB1, kernel.KL_UCB):
         return f"policy: got {spec.title}; expected ucb1, kl-ucb, c-ucb or c-kl-ucb, which decide by counts alone"
+    if model.columns is not None:
+        return f"arms: got {len(model.level):,} with so many rewards; expected few enough for a table of all pairs"
     if spec.reference == "well-pulled" or spec.audit:
         return f"policy: got {spec.title}; expected the most-pulled reference and no audit"
     if model.channelled is not None and spec.reference != "none":

@@ -13,10 +13,9 @@ import math
 import numpy as np
 
 from headwater import streams
-from headwater.arrays import Ints
+from headwater.arrays import AnyInts, Ints
 from headwater.policies import indices
 from headwater.policies.compile import allocating, compiled, inlined
-from headwater.policies.kernel import AnyInts
 from headwater.simulation.draws import atom_of, guide_shift
 
 _CHUNK = 8  # rounds drawn ahead; even, since a call of the generator serves two
