@@ -12,7 +12,7 @@ import pytest
 
 import headwater as hw
 from headwater.arrays import Floats
-from headwater.policies import Policy, from_state, leaders, make_spec, parse_spec, table
+from headwater.policies import Policy, contenders, from_state, leaders, make_spec, parse_spec, table
 from headwater.problem import Problem
 from headwater.pseudo import model_of
 from headwater.pseudo.finite import FiniteModel, distinct
@@ -123,12 +123,13 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(table, "MAX_CELLS", 0)
     monkeypatch.setattr(leaders, "ROWS", 2)
     monkeypatch.setattr(leaders, "KEPT", 0)
+    monkeypatch.setattr(contenders, "LEAST", -3)
     yield
 
 
 def random_problem(rng: np.random.Generator, kind: str) -> tuple[Floats, Floats]:
     """Rewards and probabilities. "equal" arms share values that are no multiples of a unit; "near" ones but for rounding."""
-    arms, points = int(rng.integers(2, 12)), int(rng.integers(2, 25))
+    arms, points = int(rng.integers(2, 40)), int(rng.integers(2, 25))
     g = rng.normal(size=(arms, points))
     if kind == "coarse":
         g = rng.integers(-2, 4, (arms, points)) / 10
@@ -164,11 +165,13 @@ def test_every_action_is_that_of_the_full_table(kind: str, monkeypatch: pytest.M
             patch.setattr(table, "MAX_CELLS", 0)
             patch.setattr(leaders, "ROWS", [1, 2, 128][case % 3])
             patch.setattr(leaders, "KEPT", [0, 2**24][case % 2])
+            patch.setattr(contenders, "LEAST", [-4, 0, 8][case % 3])
+            patch.setattr(contenders, "DEBTS", [1, 4096][case % 2])
             few = laid_out(g, p, scale)
             assert few.columns is not None and full.columns is None and few.unit == full.unit
             assert bool(few.columns.pays.size) == (kind in ("continuous", "equal", "near"))
             for name in POLICIES:
-                one, other = actions(full, name, 200), actions(few, name, 200)
+                one, other = actions(full, name, 400), actions(few, name, 400)
                 np.testing.assert_array_equal(one.pulls, other.pulls, err_msg=f"{name} in case {case}")
                 np.testing.assert_array_equal(one.reward, other.reward)
                 assert (other.excluded == -1).all(), "rounds of exclusion are not counted"

@@ -9,6 +9,7 @@ added to it. Whole numbers, added in another order: the decisions are those of `
 A learner's arrays, R rows of K arms on J atoms, E kept levels:
 
 ``rows``    (R, K) int64   as ``kernel``'s sums, for the arm ``owner[slot]``
+``drop``    (R,) int64     by how much a pull may lower any of them at most
 ``order``   (R, J) int32   the atoms by level of that arm; ``begin`` (R, J + 1): where each level begins; ``level`` (R, J)
 ``place``   (R, J) int32   where a level's pseudo-rewards are kept, -1 where they are not
 ``kept``    (E, K) int32   pseudo-rewards of a level of more than one atom; ``kept_by`` (E, 2): its slot and level
@@ -18,29 +19,27 @@ What does not depend on rewards stays when a replication begins anew.
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from headwater import streams
-from headwater.arrays import SAME, AnyInts, Floats, Ints
-from headwater.policies import indices, kernel
+from headwater.arrays import SAME, AnyInts, Ints
 from headwater.policies.compile import allocating, compiled, inlined
 from headwater.policies.table import Columns
 
 __all__ = [
     "Leaders",
     "Seen",
-    "choose",
+    "add",
+    "excess",
     "forget",
     "forget_rows",
     "lead",
     "make_leaders",
     "make_seen",
-    "observe",
+    "pays",
     "roomy",
-    "times",
+    "see",
 ]
 
 ROWS = 128
@@ -51,11 +50,6 @@ KEPT = 2**24
 # clock: the last stamp, the next place in kept
 STAMP, NEXT, CLOCKS = range(3)
 
-_mean = inlined(indices.empirical_mean)
-_root = inlined(indices.reciprocal_root)
-_binarised = inlined(indices.binarised)
-_open_unit = inlined(streams.to_open_unit)
-
 
 class Leaders(NamedTuple):
     """Rows of sums, and what they are made from."""
@@ -64,6 +58,7 @@ class Leaders(NamedTuple):
     owner: Ints  # (R,): a row's arm, -1 if it is free
     stamp: Ints  # (R,): when it was last needed
     rows: Ints
+    drop: Ints
     order: AnyInts
     begin: AnyInts
     level: AnyInts
@@ -91,6 +86,7 @@ def make_leaders(arms: int, atoms: int) -> Leaders:
         owner=np.full(rows, -1, dtype=np.int64),
         stamp=np.zeros(rows, dtype=np.int64),
         rows=np.zeros((rows, arms), dtype=np.int64),
+        drop=np.zeros(rows, dtype=np.int64),
         order=np.zeros((rows, atoms), dtype=np.int32),
         begin=np.zeros((rows, atoms + 1), dtype=np.int32),
         level=np.zeros((rows, atoms), dtype=np.int32),
@@ -168,9 +164,10 @@ def forget_rows(leaders: Leaders) -> None:
     leaders.kept_by[:] = -1
 
 
-@inlined
-def _pays(columns: Columns, arm: int, atom: int) -> Any:
-    return columns.pays[arm, atom] if columns.pays.size else columns.up[atom, arm]
+@compiled
+def pays(columns: Columns, arm: int, atom: int) -> Any:
+    """What an arm pays at an atom, in units."""
+    return np.int64(columns.pays[arm, atom] if columns.pays.size else columns.up[atom, arm])
 
 
 @compiled
@@ -202,7 +199,7 @@ def _keep(leaders: Leaders, columns: Columns, slot: int, m: int) -> int:
         j = atoms[i]
         for ell in range(kept.shape[1]):
             kept[at, ell] = max(kept[at, ell], up[j, ell])
-    paid = _pays(columns, arm, atoms[0])
+    paid = pays(columns, arm, atoms[0])
     if columns.pays.size:
         for ell in range(kept.shape[1]):
             if kept[at, ell] == paid + 1 and _same(columns, arm, ell, atoms):
@@ -211,12 +208,12 @@ def _keep(leaders: Leaders, columns: Columns, slot: int, m: int) -> int:
 
 
 @compiled
-def _add(leaders: Leaders, columns: Columns, slot: int, m: int, n: int) -> None:
+def add(leaders: Leaders, columns: Columns, slot: int, m: int, n: int) -> None:
     """Count n rewards of level m in a row of sums. O(K)."""
     arm, rows, up, kept = leaders.owner[slot], leaders.rows, columns.up, leaders.kept
     atoms = leaders.order[slot, leaders.begin[slot, m] : leaders.begin[slot, m + 1]]
     j = atoms[0]
-    paid = _pays(columns, arm, j)
+    paid = pays(columns, arm, j)
     if atoms.size > 1:
         at = _keep(leaders, columns, slot, m)
         for ell in range(rows.shape[1]):
@@ -231,6 +228,20 @@ def _add(leaders: Leaders, columns: Columns, slot: int, m: int, n: int) -> None:
                 excess = 0
             rows[slot, ell] += n * excess
     rows[slot, arm] = 0
+
+
+@compiled
+def excess(leaders: Leaders, columns: Columns, slot: int, m: int, ell: int) -> Any:
+    """What a reward of level m adds to one arm's sum in a row."""
+    arm = leaders.owner[slot]
+    atoms = leaders.order[slot, leaders.begin[slot, m] : leaders.begin[slot, m + 1]]
+    if ell == arm:
+        return np.int64(0)
+    paid = pays(columns, arm, atoms[0])
+    if atoms.size > 1:
+        return paid - np.int64(leaders.kept[_keep(leaders, columns, slot, m), ell])
+    less = paid - np.int64(columns.up[atoms[0], ell])
+    return np.int64(0) if less == -1 and columns.pays.size and _same(columns, arm, ell, atoms) else less
 
 
 @allocating
@@ -262,102 +273,10 @@ def lead(arm: int, leaders: Leaders, columns: Columns, seen: Seen) -> None:
             leaders.begin[slot, m] = i
         leaders.level[slot, j] = m
     leaders.begin[slot, m + 1] = order.size
+    leaders.drop[slot] = columns.top - pays(columns, arm, order[0])
     for level in range(m + 1):
         n = 0
         for i in range(leaders.begin[slot, level], leaders.begin[slot, level + 1]):
             n += times(seen, arm, leaders.order[slot, i], order.size)
         if n:
-            _add(leaders, columns, slot, level, n)
-
-
-@compiled
-def observe(
-    arm: int,
-    atom: int,
-    meta: Ints,
-    params: Floats,
-    counts: Ints,
-    mean: Floats,
-    root: Floats,
-    leaders: Leaders,
-    columns: Columns,
-    seen: Seen,
-) -> None:
-    """Count that ``arm`` paid what it pays at ``atom``; as in ``kernel.advance``. O(1), and O(K) for an arm with a row.
-
-    ``seen`` must have room for one more key; one of size 0 counts nothing, where nobody asks.
-    """
-    paid = _pays(columns, arm, atom)
-    meta[kernel.ROUND] += 1
-    n, total = counts[kernel.PULLS, arm] + 1, counts[kernel.TOTAL, arm] + paid
-    counts[kernel.PULLS, arm], counts[kernel.TOTAL, arm] = n, total
-    mean[arm], root[arm] = _mean(float(total), float(n), params[kernel.UNIT]), _root(float(n))
-    if seen.keys.size:
-        see(seen, arm, atom, columns.up.shape[0], 1)
-    if meta[kernel.REFERENCE] != kernel.NO_FILTER:
-        slot = leaders.slot[arm]
-        if slot >= 0:
-            _add(leaders, columns, slot, leaders.level[slot, atom], 1)
-        most = counts[kernel.PULLS, meta[kernel.REFERENCE_ARM]]
-        if n > most or (n == most and arm < meta[kernel.REFERENCE_ARM]):
-            meta[kernel.REFERENCE_ARM] = arm
-    if meta[kernel.POLICY] == kernel.BETA:
-        reward = paid * params[kernel.UNIT]
-        u, _ = kernel.uniforms(
-            meta[kernel.ROUND], meta[kernel.REPLICATION], streams.BINARISE, arm, meta[kernel.SEED_LOW], meta[kernel.SEED_HIGH]
-        )
-        counts[kernel.SUCCESSES, arm] += int(_binarised(reward, params[kernel.LOW], params[kernel.SPAN], _open_unit(u)))
-
-
-@compiled
-def choose(
-    meta: Ints, params: Floats, counts: Ints, mean: Floats, root: Floats, index: Floats, leaders: Leaders, full: bool
-) -> int:
-    """The arm to pull, as ``kernel.advance`` chooses it; the most-pulled arm must have a row. O(K).
-
-    Leaves every arm's index, -inf for the excluded, if ``full``.
-    """
-    log_t, filtered = math.log(meta[kernel.ROUND] + 1.0), meta[kernel.REFERENCE] != kernel.NO_FILTER
-    reference = meta[kernel.REFERENCE_ARM]
-    slot, rows = leaders.slot[reference] if filtered else 0, leaders.rows
-    leaders.clock[STAMP] += 1
-    leaders.stamp[slot] = leaders.clock[STAMP]
-    arm = -1
-    if not full:  # an arm never pulled has the index +inf: no other index need be known
-        for k in range(index.size):
-            if mean[k] == np.inf and not (filtered and rows[slot, k] > 0):
-                arm = k
-                break
-    if arm < 0 or params[kernel.AUDIT] > 0.0:
-        for k in range(index.size):
-            index[k] = -np.inf if filtered and rows[slot, k] > 0 else 0.0
-    if arm < 0:
-        kernel.rank(log_t, meta, params, counts, mean, root, index)
-        arm, best = 0, index[0]
-        for k in range(1, index.size):
-            if index[k] > best:
-                arm, best = k, index[k]
-    if params[kernel.AUDIT] > 0.0:
-        low, span = params[kernel.LOW], params[kernel.SPAN]
-        arm = kernel.audited(arm, mean[reference], log_t, params[kernel.AUDIT], low, span, counts, mean, index)
-    meta[kernel.CHOSEN] = arm
-    return arm
-
-
-@allocating
-def step(
-    mode: int, arm: int, atom: int, whole: Ints, real: Floats, leaders: Leaders, columns: Columns, seen: Seen, full: bool
-) -> int:
-    """One live step, as ``kernel.step``: SELECT, OBSERVE that ``arm`` paid what it pays at ``atom``, or BOTH."""
-    arms = columns.up.shape[1]
-    meta, counts = whole[: kernel.META], whole[kernel.META :].reshape((kernel.COUNTS, arms))
-    params, views = real[: kernel.PARAMS], real[kernel.PARAMS :].reshape((3, arms))
-    mean, root, index = views[0], views[1], views[2]
-    if mode != kernel.SELECT:
-        observe(arm, atom, meta, params, counts, mean, root, leaders, columns, seen)
-    if mode != kernel.OBSERVE:
-        reference = meta[kernel.REFERENCE_ARM]
-        if meta[kernel.REFERENCE] != kernel.NO_FILTER and leaders.slot[reference] < 0:
-            lead(reference, leaders, columns, seen)
-        arm = choose(meta, params, counts, mean, root, index, leaders, full)
-    return arm
+            add(leaders, columns, slot, level, n)

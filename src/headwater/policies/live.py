@@ -121,7 +121,8 @@ class Policy:
         self._tables: tuple[Any, ...] = (self.sums, self.seen, self.cells)
         if self.many is not None:
             self._step, self._tables = self.many.step, ()
-        self._state = (self.whole, self.real, *self._tables, *self._extra)
+        # contenders are those of the state that is observed, not of a copy
+        self._state = (self.whole, self.real, *self._tables, *self._extra, *([True] if self.many is not None else []))
         self._warned: set[str] = set()
 
     def _make_many(self) -> Many | None:
@@ -229,10 +230,7 @@ class Policy:
         state = self._with_pending()
         if self.learner is not None:
             state[-1].mind.whole[joint.EAGER] = 1.0  # every index, also those that need not be known to decide
-        if self.many is not None:
-            chosen = self.many.step(kernel.SELECT, 0, 0, *state, full=True)
-        else:
-            chosen = self._step(kernel.SELECT, 0, 0, *state)
+        chosen = self._step(kernel.SELECT, 0, 0, *state)
         views = kernel.unpack(state[0], state[1], len(self.names))
         if self.learner is not None:
             law = self.latent() if isinstance(self.model, FiniteModel) and self.model.g.shape[1] <= SHOWN else None

@@ -8,7 +8,7 @@ import numpy as np
 
 from headwater.arrays import Floats, Ints
 from headwater.errors import SizeError
-from headwater.policies import kernel, leaders
+from headwater.policies import contenders, kernel, leaders
 from headwater.policies.rules import KLUCB, Spec
 from headwater.policies.table import FRUGAL, Columns
 from headwater.pseudo.finite import FiniteModel
@@ -32,13 +32,14 @@ class Many:
         self.columns, self.model, self.filtered = columns, model, filtered
         atoms, arms = columns.up.shape
         self.leaders = leaders.make_leaders(arms if filtered else 1, atoms if filtered else 1)
+        self.crowd = contenders.make_crowd(arms, atoms if filtered else 1)
         self.seen = leaders.make_seen()
 
-    def step(self, mode: int, arm: int, atom: int, whole: Ints, real: Floats, *, full: bool = False) -> int:
-        """One step; see ``leaders.step``."""
+    def step(self, mode: int, arm: int, atom: int, whole: Ints, real: Floats, lazy: bool = False) -> int:
+        """One step; ``lazy`` with the state that is observed, not with a copy, nor where every index is wanted."""
         if mode != kernel.SELECT:
             self._make_room()
-        return leaders.step(mode, arm, atom, whole, real, self.leaders, self.columns, self.seen, full)
+        return contenders.step(mode, arm, atom, whole, real, lazy, self.crowd, self.leaders, self.columns, self.seen)
 
     def atom(self, k: int, reward: float) -> int:
         """The atom that stands for one of arm k's rewards."""
@@ -58,14 +59,15 @@ class Many:
             self._make_room()
             leaders.see(self.seen, k, atom, len(self.columns.up), n)
         leaders.forget_rows(self.leaders)
+        contenders.scatter(self.crowd)
 
     def units(self, k: int, atom: int) -> int:
         """What arm k pays at an atom, in units."""
-        up, pays, _ = self.columns
-        return int(pays[k, atom] if pays.size else up[atom, k])
+        return int(leaders.pays(self.columns, k, atom))
 
     def row(self, k: int) -> Ints:
-        """The sums of arm k's rewards less each arm's pseudo-rewards, (K,); without a filter, zeros."""
+        """The sums of arm k's rewards less each arm's pseudo-rewards, (K,), as of the last step that was not lazy; without a
+        filter, zeros."""
         if not self.filtered:
             return np.zeros(self.model.count, dtype=np.int64)
         if self.leaders.slot[k] < 0:

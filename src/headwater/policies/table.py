@@ -128,12 +128,13 @@ class Columns(NamedTuple):
 
     ``up[j, ell]`` is the pseudo-reward that atom j gives target ell, (J, K): that of a level is the maximum over its atoms.
     ``pays[k, j]`` is arm k's reward, (K, J), empty where all rewards are whole multiples of the unit: then it is ``up[j, k]``.
-    ``g[k, j]`` are the rewards themselves, (K, J).
+    ``g[k, j]`` are the rewards themselves, (K, J). ``top`` is the largest of ``up``.
     """
 
     up: AnyInts
     pays: AnyInts
     g: Floats
+    top: int
 
 
 def make_columns(g: Floats, units: Units) -> Columns:
@@ -150,7 +151,7 @@ def make_columns(g: Floats, units: Units) -> Columns:
             pays[k] = units.rewards(value)[level]
         else:
             pays[k] = units.rewards(g[k])
-    return Columns(up, pays, g)
+    return Columns(up, pays, g, int(up.max()))
 
 
 class LevelTable:

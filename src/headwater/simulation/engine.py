@@ -22,6 +22,7 @@ from headwater.arrays import AnyInts, Floats, Ints
 from headwater.errors import ProblemError
 from headwater.policies import kernel, noisy
 from headwater.policies.compile import allocating
+from headwater.policies.contenders import make_crowd
 from headwater.policies.evidence import Evidence
 from headwater.policies.leaders import make_leaders, make_seen
 from headwater.policies.learner import learner_for
@@ -194,7 +195,7 @@ def oracle_rewards(
     """What always pulling ``arm`` would have paid up to each checkpoint, on the same draws: shape (N, C)."""
     out = np.zeros((replications, checkpoints.size), dtype=np.int64)
     if model.columns is not None:
-        cuts, (up, floors, _) = model.cuts, model.columns
+        cuts, (up, floors, _, _) = model.cuts, model.columns
         pays = (floors[arm] if floors.size else up[:, arm]).astype(np.int64)
     elif model.cuts.size:
         cuts, pays = model.cuts[arm : arm + 1], model.table[arm, :, -1]
@@ -273,9 +274,10 @@ def _run_many(
 ) -> None:
     filtered, (atoms, arms) = spec.reference != "none", columns.up.shape
     meta, params = _setting(model, spec, key)
+    crowd = make_crowd(arms, atoms if filtered else 1)
     room, seen = make_leaders(arms if filtered else 1, atoms if filtered else 1), make_seen(1024 if filtered else 0)
     draws = (model.thresholds, model.guide)
-    play_many(first, meta, params, columns, room, seen, *draws, rounds, watch, slot, out.pulls, out.reward)
+    play_many(first, meta, params, columns, crowd, room, seen, *draws, rounds, watch, slot, out.pulls, out.reward)
     out.excluded[:] = -1
 
 

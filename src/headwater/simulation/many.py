@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from headwater.arrays import Floats, Ints
-from headwater.policies import kernel, leaders
+from headwater.policies import contenders, kernel, leaders
 from headwater.policies.compile import allocating
+from headwater.policies.contenders import Crowd
 from headwater.policies.leaders import Leaders, Seen
 from headwater.policies.table import Columns
 from headwater.simulation.draws import draw_rounds
@@ -22,6 +23,7 @@ def play_many(
     meta: Ints,
     params: Floats,
     columns: Columns,
+    crowd: Crowd,
     room: Leaders,
     seen: Seen,
     thresholds: Ints,
@@ -43,6 +45,7 @@ def play_many(
         meta[kernel.REPLICATION] = first + i
         kernel.reset(meta, counts, none, mean, root)
         leaders.forget(room, seen)
+        contenders.scatter(crowd)
         c = 0
         for t in range(checkpoints[-1]):
             if t % _CHUNK == 0:
@@ -54,8 +57,8 @@ def play_many(
                     seen = leaders.roomy(seen, _CHUNK)
             if filtered and room.slot[meta[kernel.REFERENCE_ARM]] < 0:
                 leaders.lead(meta[kernel.REFERENCE_ARM], room, columns, seen)
-            arm = leaders.choose(meta, params, counts, mean, root, index, room, False)
-            leaders.observe(arm, atoms[t % _CHUNK], meta, params, counts, mean, root, room, columns, seen)
+            arm = contenders.choose(True, meta, params, counts, mean, root, index, crowd, room, columns)
+            contenders.observe(arm, atoms[t % _CHUNK], meta, params, counts, mean, root, crowd, room, columns, seen)
             if t + 1 == checkpoints[c]:
                 for k in range(arms):
                     pulls[i, c, k] = counts[kernel.PULLS, k]
