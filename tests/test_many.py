@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -204,6 +208,39 @@ def test_the_live_object_makes_the_engines_choices(name: str, decimals: int) -> 
         arm = policy.select()
         assert arm == f"arm {taken[t]}", f"round {t + 1}"
         policy.update(arm, float(g[taken[t], j]))
+
+
+SCRIPT = """
+import json, sys, warnings
+warnings.simplefilter("ignore")  # without compilation, products of words wrap with a warning
+sys.path.insert(0, TESTS)
+from test_many import small_runs
+print(json.dumps(small_runs()))
+"""
+
+
+def small_runs() -> list[Any]:
+    """What every policy pulls in a few rounds, with room for so little that everything is thrown away and made again."""
+    out: list[Any] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(table, "MAX_CELLS", 0)
+        patch.setattr(leaders, "ROWS", 2)
+        patch.setattr(leaders, "KEPT", 0)
+        patch.setattr(contenders, "LEAST", -4)
+        patch.setattr(contenders, "DEBTS", 2)
+        for decimals in (1, 12):
+            model = laid_out(rewards(9, 12, decimals=decimals), np.full(12, 1 / 12), 0.5)
+            out += [actions(model, name, 90).pulls[:, -1].tolist() for name in POLICIES]
+    return out
+
+
+@pytest.mark.parametrize("setting", ["NUMBA_DISABLE_JIT", "NUMBA_BOUNDSCHECK"])
+def test_pure_python_and_bounds_checked_runs_agree(setting: str, tmp_path: Path) -> None:
+    script = SCRIPT.replace("TESTS", repr(str(Path(__file__).parent)))
+    environment = {**os.environ, setting: "1", "NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == small_runs()
 
 
 def twins(name: str, monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[Policy, Policy]:

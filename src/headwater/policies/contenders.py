@@ -3,7 +3,7 @@
 UCB1's and KL-UCB's index of an arm that is not pulled grows with log t alone. So for the next L rounds its value at the end is
 a bound. A few arms of the largest bounds are the *contenders*; the largest bound of the others is the ``bar``. While the best
 contender's index is above the bar, it is the largest of all, and a round costs what its contenders cost. When it is not, or L
-rounds are over, every arm is looked at again; L doubles when it was reached, and is cut when it was not.
+rounds are over, every arm is looked at again; L doubles when they all were of use, and is cut when they were not.
 
 Under the filter, an arm whose sum in the leader's row is above L times what a pull may take from it stays excluded for L
 rounds: it is no contender, whatever its index. While the same arm leads, only the contenders' sums are kept up to date; what
@@ -28,9 +28,9 @@ from headwater.policies.table import Columns
 
 __all__ = ["Crowd", "choose", "make_crowd", "observe", "scatter", "step"]
 
-# what a crowd knows: how many contenders (0: none are known), the rounds it began and ends with, L, the arm that leads, how
-# many levels are owed for, for how many rounds not to try again
-SIZE, SINCE, UNTIL, LENGTH, LEADER, OWED, REST, FACTS = range(8)
+# what a crowd knows: how many contenders (0: none are known), how many of those in the running, the place of the one chosen
+# last, the rounds it began and ends with, L, the arm that leads, how many levels are owed for, how many rounds to rest
+SIZE, FEW, PLACE, SINCE, UNTIL, LENGTH, LEADER, OWED, REST, FACTS = range(10)
 FIRST, SHORTEST, LONGEST, PAUSE = 32, 8, 2**20, 16
 LEAST = 8
 """Contenders at least, beside 2 sqrt(K)."""
@@ -49,13 +49,15 @@ _kl_reaches = compiled(indices.kl_ucb_reaches)
 
 
 class Crowd(NamedTuple):
-    """The contenders: ``arms`` (C,) ascending, their sums ``against`` (C,) in the leader's row, the ``bar`` (1,); ``owed`` (J,)
-    rewards by level, ``debts`` the levels owed for; ``bound`` and ``work`` (K,) to work in."""
+    """The contenders, room for K: ``arms`` ascending, their sums ``against`` in the leader's row, ``floor`` the last index that
+    was computed since each was pulled. The ``bar`` (1,). ``owed`` (J,) rewards by level, ``debts`` the levels owed for.
+    ``bound`` and ``work`` (K,) to work in."""
 
     facts: Ints
     bar: Floats
     arms: Ints
     against: Ints
+    floor: Floats
     owed: Ints
     debts: Ints
     bound: Floats
@@ -63,13 +65,12 @@ class Crowd(NamedTuple):
 
 
 def make_crowd(arms: int, atoms: int) -> Crowd:
-    """Nobody yet. About as many contenders as it takes rounds to look at every arm: 2 sqrt(K)."""
-    size = min(arms, max(1, 2 * math.isqrt(arms) + LEAST))
+    """Nobody yet. About as many contenders as it takes rounds until every arm is looked at: 2 sqrt(K)."""
     facts = np.zeros(FACTS, dtype=np.int64)
-    facts[LENGTH] = FIRST
-    few, debts = np.zeros(size, dtype=np.int64), np.zeros(min(atoms, DEBTS), dtype=np.int64)
-    owed = np.zeros(atoms, dtype=np.int64)
-    return Crowd(facts, np.zeros(1), few, few.copy(), owed, debts, np.zeros(arms), np.zeros(arms))
+    facts[FEW], facts[LENGTH] = min(arms, max(1, 2 * math.isqrt(arms) + LEAST)), FIRST
+    owed, debts = np.zeros(atoms, dtype=np.int64), np.zeros(min(atoms, DEBTS), dtype=np.int64)
+    numbers, floats = np.zeros((2, arms), dtype=np.int64), np.zeros((3, arms))
+    return Crowd(facts, np.zeros(1), numbers[0], numbers[1], floats[0], owed, debts, floats[1], floats[2])
 
 
 @compiled
@@ -125,31 +126,64 @@ def _nth_largest(values: Floats, n: int) -> float:
 
 
 @compiled
+def _bar(bounds: Floats, few: int, span: float) -> float:
+    """The largest bound but ``few``, or but those that are equal to the largest, rounding aside; -inf where there is none."""
+    top, bar = -np.inf, -np.inf
+    for i in range(bounds.size):
+        top = max(top, bounds[i])
+    below = top - 4.0 * _MARGIN * (span + abs(top)) if top < np.inf else top
+    if bounds.size > few:
+        bar = _nth_largest(bounds, few + 1)
+    if bar < below or bar == -np.inf:
+        return bar
+    bar = -np.inf
+    for i in range(bounds.size):
+        if bounds[i] < below:
+            bar = max(bar, bounds[i])
+    return bar
+
+
+@compiled
 def _gather(meta: Ints, params: Floats, counts: Ints, mean: Floats, root: Floats, crowd: Crowd, rows: Leaders) -> None:
-    """Bound every arm's index over the next rounds, and find the contenders. O(K)."""
+    """Bound every arm's index over the next rounds, and find the contenders. O(K).
+
+    The ``few`` arms in the running of largest bounds; and all that are excluded now, but neither surely nor below the bar.
+    """
     facts, bound, filtered = crowd.facts, crowd.bound, meta[kernel.REFERENCE] != kernel.NO_FILTER
-    facts[SINCE], facts[LEADER] = meta[kernel.ROUND] + 1, meta[kernel.REFERENCE_ARM]
+    facts[SINCE], facts[LEADER], facts[SIZE] = meta[kernel.ROUND] + 1, meta[kernel.REFERENCE_ARM], 0
     facts[UNTIL] = facts[SINCE] + facts[LENGTH] - 1
-    slot = rows.slot[facts[LEADER]] if filtered else 0
-    safe = facts[LENGTH] * rows.drop[slot]
+    slot, sums = rows.slot[facts[LEADER]] if filtered else 0, rows.rows
+    new = 0
+    for k in range(bound.size):
+        new += 1 if mean[k] == np.inf and not (filtered and sums[slot, k] > 0) else 0
+    if new > facts[FEW]:
+        return
     log_t, low, span = math.log(float(facts[UNTIL])), params[kernel.LOW], params[kernel.SPAN]
-    width = _width(log_t, params[kernel.SCALE])
+    width, ucb1 = _width(log_t, params[kernel.SCALE]), meta[kernel.POLICY] == kernel.UCB1
+    running = 0
     for k in range(bound.size):
-        if filtered and rows.rows[slot, k] > safe:
-            bound[k] = -np.inf
-        elif meta[kernel.POLICY] == kernel.UCB1:
-            bound[k] = _ucb1(mean[k], root[k], width)
+        if not (filtered and sums[slot, k] > 0):
+            n = float(counts[kernel.PULLS, k])
+            bound[k] = _ucb1(mean[k], root[k], width) if ucb1 else _kl_ucb(mean[k], n, log_t, low, span)
+            crowd.work[running] = bound[k]
+            running += 1
+    bar = _bar(crowd.work[:running], facts[FEW], span)
+    safe = facts[LENGTH] * rows.drop[slot]
+    for k in range(bound.size):
+        if not (filtered and sums[slot, k] > 0):
+            rival = bound[k] > bar
+        elif sums[slot, k] > safe:
+            rival = False
+        elif ucb1:
+            rival = _ucb1(mean[k], root[k], width) > bar
         else:
-            bound[k] = _kl_ucb(mean[k], float(counts[kernel.PULLS, k]), log_t, low, span)
-        crowd.work[k] = bound[k]
-    bar = -np.inf if crowd.arms.size == bound.size else _nth_largest(crowd.work, crowd.arms.size + 1)
-    size = 0
-    for k in range(bound.size):
-        if bound[k] > bar:
-            crowd.arms[size] = k
-            crowd.against[size] = rows.rows[slot, k] if filtered else 0
-            size += 1
-    crowd.bar[0], facts[SIZE] = bar + _MARGIN * (span + abs(bar)) if abs(bar) < np.inf else bar, size
+            rival = _kl_reaches(mean[k], float(counts[kernel.PULLS, k]), bar, log_t, low, span)
+        if rival:
+            crowd.arms[facts[SIZE]] = k
+            crowd.against[facts[SIZE]] = sums[slot, k] if filtered else 0
+            crowd.floor[facts[SIZE]] = -np.inf
+            facts[SIZE] += 1
+    crowd.bar[0] = bar + _MARGIN * (span + abs(bar)) if bar > -np.inf else bar
 
 
 @compiled
@@ -157,18 +191,21 @@ def _best_contender(meta: Ints, params: Floats, counts: Ints, mean: Floats, root
     """The contender of largest index, the lowest number among equals; -1 if another arm might have a larger one. O(C)."""
     log_t, low, span = math.log(meta[kernel.ROUND] + 1.0), params[kernel.LOW], params[kernel.SPAN]
     width, ucb1 = _width(log_t, params[kernel.SCALE]), meta[kernel.POLICY] == kernel.UCB1
-    arm, best = -1, -np.inf
+    arm, best, least, top = -1, -np.inf, crowd.bar[0], np.inf if ucb1 else low + span
+    if not ucb1:  # an index that was computed before has not fallen since: arms below it need no search for theirs
+        for i in range(crowd.facts[SIZE]):
+            if crowd.against[i] <= 0:
+                least = max(least, crowd.floor[i])
     for i in range(crowd.facts[SIZE]):
-        k = crowd.arms[i]
-        if crowd.against[i] <= 0:
+        k, x = crowd.arms[i], -np.inf
+        if crowd.against[i] <= 0 and (best < top or mean[k] == np.inf):
             if ucb1:
                 x = _ucb1(mean[k], root[k], width)
-            elif _kl_reaches(mean[k], float(counts[kernel.PULLS, k]), max(best, crowd.bar[0]), log_t, low, span):
+            elif _kl_reaches(mean[k], float(counts[kernel.PULLS, k]), max(best, least), log_t, low, span):
                 x = _kl_ucb(mean[k], float(counts[kernel.PULLS, k]), log_t, low, span)
-            else:
-                x = -np.inf
+                crowd.floor[i] = x
             if x > best:
-                arm, best = k, x
+                arm, best, crowd.facts[PLACE] = k, x, i
     return arm if best > crowd.bar[0] else -1
 
 
@@ -178,6 +215,11 @@ def _owe(arm: int, m: int, crowd: Crowd, rows: Leaders, columns: Columns) -> boo
     facts, slot = crowd.facts, rows.slot[arm]
     if facts[SIZE] == 0 or arm != facts[LEADER] or (crowd.owed[m] == 0 and facts[OWED] == crowd.debts.size):
         return False
+    if 16 * facts[SIZE] > crowd.arms.size:  # one by one they would take longer than all at once
+        leaders.add(rows, columns, slot, m, 1)
+        for i in range(facts[SIZE]):
+            crowd.against[i] = rows.rows[slot, crowd.arms[i]]
+        return True
     if crowd.owed[m] == 0:
         crowd.debts[facts[OWED]] = m
         facts[OWED] += 1
@@ -212,6 +254,7 @@ def observe(
     n, total = counts[kernel.PULLS, arm] + 1, counts[kernel.TOTAL, arm] + paid
     counts[kernel.PULLS, arm], counts[kernel.TOTAL, arm] = n, total
     mean[arm], root[arm] = _mean(float(total), float(n), params[kernel.UNIT]), _root(float(n))
+    crowd.floor[crowd.facts[PLACE]] = -np.inf
     if seen.keys.size:
         leaders.see(seen, arm, atom, columns.up.shape[0], 1)
     if meta[kernel.REFERENCE] != kernel.NO_FILTER:

@@ -49,6 +49,7 @@ KEPT = 2**24
 
 # clock: the last stamp, the next place in kept
 STAMP, NEXT, CLOCKS = range(3)
+_MIX = 0x1E3779B97F4A7C15
 
 
 class Leaders(NamedTuple):
@@ -104,7 +105,7 @@ def make_seen(size: int = 1024) -> Seen:
 @inlined
 def _place(key: int, keys: Ints) -> Any:
     """Where a key is or would be."""
-    at = np.int64((np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(24)) & (keys.size - 1)
+    at = ((int(key) * _MIX) >> 24) & (keys.size - 1)  # the same bits whether the product wraps or not
     while keys[at] != 0 and keys[at] != key:
         at = (at + 1) & (keys.size - 1)
     return at
