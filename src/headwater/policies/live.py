@@ -291,6 +291,8 @@ class Policy:
         units when there are infinitely many."""
         if not is_number(reward) or not -_FAR < reward < _FAR:  # an int may be too large to become a float
             raise RewardError(f"reward: got {shown(reward)}; expected a finite number")
+        if self.many is not None and (atom := self.many.exact(k, float(reward))) is not None:
+            return atom
         value = self.model.snap(k, np.array([float(reward)]), self.tolerance)
         if self.many is not None:
             return self.many.atom(k, float(value[0]))

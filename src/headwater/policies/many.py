@@ -42,9 +42,15 @@ class Many:
         return contenders.step(mode, arm, atom, whole, real, lazy, self.crowd, self.leaders, self.columns, self.seen)
 
     def atom(self, k: int, reward: float) -> int:
-        """The atom that stands for one of arm k's rewards."""
+        """The atom that stands for one of arm k's rewards, or for the one nearest to it."""
         levels = self.model.levels(k)
         return int(levels.order[levels.starts[np.argmin(abs(levels.value - reward))]])
+
+    def exact(self, k: int, reward: float) -> int | None:
+        """As ``atom``, quicker; None for what is not exactly one of arm k's rewards."""
+        levels = self.model.levels(k)
+        m = levels.value.searchsorted(reward)
+        return int(levels.order[levels.starts[m]]) if m < len(levels.value) and levels.value[m] == reward else None
 
     def counts(self) -> dict[int, list[tuple[float, int]]]:
         """For each arm that was pulled, its rewards, ascending, and how often it paid each."""
