@@ -350,6 +350,14 @@ def test_tables_of_random_rewards_are_still_limited(monkeypatch: pytest.MonkeyPa
         hw.make_policy("ucb1", problem)
 
 
+def test_all_pairs_are_not_analysed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.analysis.MAX_FULL", 2)
+    problem = problem_of(rewards(3, 4), distribution=[0.25] * 4)
+    assert hw.analyze(problem).best is not None
+    with pytest.raises(hw.SizeError, match="full: got 3 arms, which make 9 expected pseudo-rewards; expected at most 2 arms"):
+        hw.analyze(problem, full=True)
+
+
 def test_results_too_large_for_memory_are_refused() -> None:
     problem = problem_of(rewards(3, 4), distribution=[0.25] * 4)
     message = "replications: got 1,000,000,000 of 1 policies with 3 arms at 2 checkpoints, which are 6,000,000,000 numbers"

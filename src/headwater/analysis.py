@@ -11,11 +11,15 @@ from headwater.arrays import Floats
 from headwater.complaints import Complaints
 from headwater.distributions import Distribution, as_distribution
 from headwater.dominance import Dominance, dominance
+from headwater.errors import SizeError
 from headwater.problem import Problem
 from headwater.pseudo import Model, model_of
 
 EDGE = 1e-12
 """Means and pseudo-gaps closer than this part of B are equal: then the best arm is not unique, the other arm competitive."""
+
+MAX_FULL = 5000
+"""Arms up to which what each says of each other is computed: 0.2 GB."""
 
 
 @dataclass(frozen=True)
@@ -151,6 +155,11 @@ def analyze(problem: Problem, distribution: Any = None, *, full: bool = False) -
     """
     model = model_of(problem)
     law = problem.distribution if distribution is None else read_distribution(problem, distribution)
+    if full and model.count > MAX_FULL:
+        raise SizeError(
+            f"full: got {model.count:,} arms, which make {model.count**2:,} expected pseudo-rewards; expected at most "
+            f"{MAX_FULL:,} arms. Leave full out: what the best arm says of the others is computed in any case."
+        )
     reveal = tuple(name for name, yes in zip(problem.names, model.invertible(), strict=True) if yes)
     if law is None:
         return Analysis(problem.names, model.reward_range, reveal, dominance=dominance(problem))
