@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         SizeError,
     )
     from headwater.files import load_problem
+    from headwater.fitting import Fit, fit
     from headwater.latent import Continuous, Discrete, Interval, Vector
     from headwater.policies import KLUCB, UCB1, Correlated, Policy, Thompson, from_state, make_policy
     from headwater.problem import Problem
@@ -38,6 +39,7 @@ __all__ = [
     "Correlated",
     "Discrete",
     "ExpressionError",
+    "Fit",
     "HeadwaterError",
     "Interval",
     "ModelWarning",
@@ -52,6 +54,7 @@ __all__ = [
     "Vector",
     "analyze",
     "bounds",
+    "fit",
     "from_state",
     "load_problem",
     "load_simulation",
@@ -75,6 +78,7 @@ _HOMES = {
         "SizeError",
     ),
     "files": ("load_problem",),
+    "fitting": ("Fit", "fit"),
     "latent": ("Continuous", "Discrete", "Interval", "Vector"),
     "policies": ("KLUCB", "UCB1", "Correlated", "Policy", "Thompson", "from_state", "make_policy"),
     "problem": ("Problem",),

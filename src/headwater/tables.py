@@ -20,6 +20,7 @@ from headwater.report.style import short
 
 if TYPE_CHECKING:
     from headwater.experiments import Row
+    from headwater.fitting import Fit
     from headwater.paper import Panel
     from headwater.policies import Policy
     from headwater.policies.inference import LatentLaw, Value
@@ -193,6 +194,27 @@ def print_simulation(run: Simulation) -> None:
     if run.quantisation_error:
         note = f"X was quantised: that moves no arm's mean by more than {run.quantisation_error:.1g}"
         console.print(Text(note, style="dim"))
+
+
+def print_fit(fit: Fit) -> None:
+    """The mean reward of every arm for every segment, the largest of each segment in bold, and what is shaky."""
+    console = _console()
+    title = f"{fit.name}: {len(fit.arms)} arms, {len(fit.segments)} segments ({fit.method})"
+    console.print(Text(title, style="italic"))
+    table = Table()
+    table.add_column("mean reward")
+    shown = np.argsort(-fit.shares, kind="stable")[:8].tolist() if len(fit.segments) > 8 else range(len(fit.segments))
+    for j in shown:
+        table.add_column(Text(f"{fit.segments[j]}\n{fit.shares[j]:.0%}"), justify="right")
+    means = np.stack([channel.mean for channel in fit.channels])
+    for k, name in enumerate(fit.arms[:MOST]):
+        cells = [Text(short(means[k, j]), style="bold green" if means[k, j] == means[:, j].max() else "") for j in shown]
+        table.add_row(Text(name), *cells)
+    console.print(table)
+    if len(fit.arms) > MOST or len(fit.segments) > 8:
+        console.print(f"{len(fit.arms)} arms and {len(fit.segments)} segments in all; the file and --json have them.")
+    for warning in fit.warnings:
+        console.print(Text(f"warning: {warning}", style="yellow"))
 
 
 def print_sweep(rows: Sequence[Row]) -> None:
