@@ -73,7 +73,7 @@ def fit(
             data, arm=arm, reward=reward, segment=segment, unit=unit, features=_listed(features), time=time,
             wide=_listed(arms) if arms is not None else wide, missing=missing, until=until, database=database,
             method=method.value, segments=segments, levels=levels, edges=_numbers(edges), least=least, confidence=confidence,
-            sample=sample, seed=seed, name=name, command=command_line(), progress=progress,
+            sample=sample, seed=seed, name=name, command=_command(database), progress=progress,
         )  # fmt: skip
     found.save(output)
     if as_json:
@@ -83,6 +83,13 @@ def fit(
 
         print_fit(found)
     typer.echo(f"The problem is in {output}", err=True)
+
+
+def _command(database: str | None) -> str:
+    """What was typed, without a password."""
+    from headwater.fitting.sources import safe_address
+
+    return command_line() if database is None else command_line().replace(database, safe_address(database))
 
 
 def _listed(text: str | None) -> list[str]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 MAX_ARMS = 1000
 MAX_SEGMENTS = 1000
+_ROW = "headwater row"
 NUMBER = r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\s*$"
 
 
@@ -89,6 +90,8 @@ def read_log(source: Source, columns: Columns, *, missing: Any = None, until: An
     found = Complaints()
     rewards = {name: _number(source, raw, name, missing, found) for name in columns.wide or (str(columns.reward),)}
     found.raise_if_any()
+    if columns.unit is None and (columns.wide or columns.features):  # every row is a unit; numbered before it is unfolded
+        raw = raw.mutate(**{_ROW: ibis.row_number()})
     shape = _others(raw, columns)
     if columns.wide:
         shape["arm"] = ibis.array(list(columns.wide)).unnest()
@@ -193,8 +196,8 @@ def _others(raw: ibis.Table, columns: Columns) -> dict[str, Any]:
         out["segment"] = raw[columns.segment].cast("string")
     if columns.unit is not None:
         out["unit"] = raw[columns.unit].cast("string")
-    elif columns.wide:  # every row is a unit
-        out["unit"] = ibis.row_number().cast("string")
+    elif _ROW in raw.columns:
+        out["unit"] = raw[_ROW].cast("string")
     if columns.time is not None:
         out["time"] = raw[columns.time]
     for i, name in enumerate(columns.features):
@@ -207,7 +210,7 @@ def _others(raw: ibis.Table, columns: Columns) -> dict[str, Any]:
 
 def _profile(table: ibis.Table, columns: Columns, label: str) -> Log:
     """One pass over all rows: how many, how many unusable and why, the range of rewards and of time."""
-    keys = [key for key in ("reward", "arm", "segment", "unit") if key in table.columns]
+    keys = ["reward", "arm", *(key for key in ("segment", "unit") if getattr(columns, key) is not None)]
     blank = {f"no_{key}": table[key].isnull().sum() for key in keys}
     usable = table.arm.notnull()
     for key in keys:
@@ -228,9 +231,10 @@ def _profile(table: ibis.Table, columns: Columns, label: str) -> Log:
     raw, seen = (log.collect(part).to_pylist()[0] for part in (query, within))
     left_out = {key.replace("_", " "): int(raw[key]) for key in blank if raw[key]}
     _check_profile(raw, seen, columns, label)
+    units = seen.get("units", raw["rows"] // max(len(columns.wide), 1))
     return Log(
         finite, columns, label, int(raw["rows"]), float(seen["low"]), float(seen["high"]), int(seen["distinct"]),
-        int(seen.get("units") or 0), seen.get("first"), seen.get("last"), left_out, _left_out_warnings(left_out, columns),
+        int(units), seen.get("first"), seen.get("last"), left_out, _left_out_warnings(left_out, columns),
     )  # fmt: skip
 
 

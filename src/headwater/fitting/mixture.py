@@ -12,7 +12,7 @@ a row per unit. Units are put in order of what they hold, so that neither their 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -205,7 +205,7 @@ def _em(
 def choose_kinds(
     ratings: Ratings, rng: np.random.Generator, *, most: int = GRID[-1], progress: Progress | None = None
 ) -> Choice:
-    """How many kinds: the fewest that explain held-out units as well as the best number does, within its standard error.
+    """How many kinds: the fewest that explain held-out units as well as the best number does, within two standard errors.
 
     Numbers are tried in turn until three in a row do not improve on the best. A quarter of the units is held out.
     """
@@ -222,7 +222,18 @@ def choose_kinds(
         best = int(np.argmax([f.mean() for f in tried]))
         if i - best >= 3:
             break
+    return fewest(grid, tried)
+
+
+def fewest(grid: Sequence[int], tried: Sequence[Floats]) -> Choice:
+    """The fewest kinds whose fitness, over the same held-out units, is within two standard errors of the best.
+
+    >>> fewest([1, 2, 3], [np.array([-3.0, -2.0]), np.array([-1.0, -1.0]), np.array([-1.1, -0.8])]).chosen
+    2
+    """
+    best = int(np.argmax([fitness.mean() for fitness in tried]))
     behind = [tried[best] - fitness for fitness in tried]
     error = [float(d.std(ddof=1) / math.sqrt(len(d))) if len(d) > 1 else 0.0 for d in behind]
-    near = [i for i in range(best + 1) if behind[i].mean() <= error[i]]
-    return Choice(grid[: len(tried)], [float(f.mean()) for f in tried], [float(d.mean()) for d in behind], error, grid[near[0]])
+    near = [i for i in range(best + 1) if behind[i].mean() <= 2 * error[i]]
+    fitness, gap = ([float(part.mean()) for part in parts] for parts in (tried, behind))
+    return Choice(list(grid[: len(tried)]), fitness, gap, error, grid[near[0]])

@@ -4,58 +4,22 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from headwater.arrays import Floats, Ints
-from headwater.complaints import Complaints, is_number, shown
+from headwater.arrays import Floats
+from headwater.complaints import shown
 from headwater.errors import ProblemError
 from headwater.fitting.channels import arm_laws, find_strengths, make_channel
-from headwater.fitting.counts import Counts, count_arrays, count_log
-from headwater.fitting.levels import Levels, choose_levels, fixed_levels
-from headwater.fitting.logs import Columns, Log, read_log, sampled
-from headwater.fitting.mixture import Choice, build_ratings, choose_kinds, fit_mixture, responsibilities
-from headwater.fitting.result import Fit, Stability
-from headwater.fitting.sources import open_source
-
-METHODS = ("auto", "channels", "kmeans", "gaussian", "categorical")
-MOST_KINDS = 25
-Progress = Callable[[str, float], None]
-
-
-@dataclass(frozen=True)
-class Options:
-    """What a user may set, checked."""
-
-    method: str
-    segments: int | None
-    levels: int | None
-    edges: tuple[float, ...] | None
-    least: int
-    confidence: float
-    sample: int
-    seed: int
-    progress: Progress
-
-    def check(self) -> None:
-        found = Complaints()
-        if self.method not in METHODS:
-            found.add("method", self.method, f"one of {', '.join(METHODS)}")
-        for key, low, high in (("segments", 1, 200), ("levels", 2, 200), ("least", 1, 10**9), ("sample", 100, 10**7)):
-            value = getattr(self, key)
-            if value is not None and not (is_number(value) and value == int(value) and low <= value <= high):
-                found.add(key, value, f"a whole number from {low:,} to {high:,}")
-        if not is_number(self.confidence) or not 0 < self.confidence < 1:
-            found.add("confidence", self.confidence, "a number between 0 and 1")
-        if not is_number(self.seed) or not 0 <= self.seed < 2**63:
-            found.add("seed", self.seed, "a whole number, 0 or more")
-        if self.edges is not None and (self.levels is not None or not np.all(np.diff(self.edges) > 0) or not self.edges):
-            found.add("edges", list(self.edges), "ascending numbers, and no levels beside them")
-        found.raise_if_any()
+from headwater.fitting.logs import Columns, Log, read_log
+from headwater.fitting.options import Options, Progress
+from headwater.fitting.result import Fit
+from headwater.fitting.segments import Segmented, segment_log
+from headwater.fitting.shaky import find_doubts
+from headwater.fitting.sources import need_sklearn, open_source
 
 
 def fit_log(
@@ -71,24 +35,10 @@ def fit_log(
         raise ProblemError("segment: got features, too; expected one of them: where segments are known, none need be found")
     chosen.progress("reading", 0.0)
     log = read_log(source, wanted, missing=missing, until=until)
-    import sklearn.cluster  # noqa: F401 - its threads can only be limited once it is loaded
-
+    need_sklearn()  # its threads can only be limited once it is loaded
     with threadpool_limits(1):  # the matrices are small: threads would only wait for each other, and sums would depend on them
-        found = _segmented(log, chosen)
+        found = segment_log(log, chosen)
         return _finish(log, found, chosen, name=name or source.label, origin=_origin(log, found, chosen, command, until))
-
-
-def _segmented(log: Log, options: Options) -> Segmented:
-    if log.columns.segment is not None:
-        return _known(log, options)
-    if log.columns.features:
-        raise ProblemError("features: not yet")
-    if "unit" in log.table.columns:
-        return _latent(log, options)
-    raise ProblemError(
-        "segment: missing; expected one of: segment, a column that says who each row's unit is; features to find segments "
-        "from; or unit, a column that says which rows are of the same unit, where units saw several arms"
-    )
 
 
 def _wide(columns: Columns, there: Sequence[str], wide: bool | Sequence[str]) -> Columns:
@@ -96,97 +46,6 @@ def _wide(columns: Columns, there: Sequence[str], wide: bool | Sequence[str]) ->
         return columns
     taken = set(columns.named.values())
     return columns._replace(wide=tuple(name for name in there if name not in taken) if wide is True else tuple(wide))
-
-
-@dataclass(frozen=True)
-class Segmented:
-    """Counts by segment. ``counts[k, j, m]`` by level may be soft; ``total[k, j]``: sums of rewards; ``effective`` (K, J)."""
-
-    arms: list[str]
-    segments: list[str]
-    shares: Floats
-    levels: Levels
-    counts: Floats
-    total: Floats
-    level_total: Floats
-    effective: Floats
-    strengths: Floats | None
-    method: str
-    choice: Choice | None = None
-    stability: Stability | None = None
-    facts: dict[str, Any] | None = None
-
-
-def _known(log: Log, options: Options) -> Segmented:
-    """The log says each row's segment."""
-    options.progress("counting", 0.3)
-    counts = count_log(log, edges=options.edges)
-    return _from_counts(counts, options, "segment column")
-
-
-def _from_counts(counts: Counts, options: Options, method: str, **more: Any) -> Segmented:
-    levels = fixed_levels(counts) if options.edges is not None else choose_levels(counts, options.levels)
-    by_level = levels.merge(counts.n)
-    rows = by_level.sum(axis=(0, 2))
-    return Segmented(
-        counts.arms, counts.segments, rows / rows.sum(), levels, by_level, counts.total.sum(axis=2),
-        levels.merge(counts.total).sum(axis=1), by_level.sum(axis=2), None, method, **more,
-    )  # fmt: skip
-
-
-def _latent(log: Log, options: Options) -> Segmented:
-    """Segments are hidden kinds of units, found from what several arms paid them."""
-    if options.method not in ("auto", "channels"):
-        raise ProblemError(f"method: got {shown(options.method)}; expected features, from which it finds segments")
-    rng = np.random.default_rng(options.seed)
-    options.progress("drawing a sample of units", 0.05)
-    unit, arm, rewards, arms, facts = _sample(log, options)
-    counts = count_arrays(arm, np.zeros_like(arm), rewards, arms, ["everyone"], options.edges)
-    levels = fixed_levels(counts) if options.edges is not None else choose_levels(counts, options.levels)
-    units = int(unit.max()) + 1
-    ratings = build_ratings(unit, arm, levels.of(rewards), (units, len(arms), levels.size), exact=levels.exact)
-    choice = None
-    if options.segments is None:
-        choice = choose_kinds(
-            ratings, rng, most=MOST_KINDS, progress=lambda text, share: options.progress(text, 0.1 + 0.6 * share)
-        )
-    kinds = options.segments or (choice.chosen if choice else 1)
-    options.progress(f"fitting {kinds} kinds", 0.7)
-    mixture = fit_mixture(ratings, kinds, rng)
-    share = responsibilities(ratings, mixture)
-    soft = (ratings.counts.T @ share).reshape(len(arms), levels.size, kinds).transpose(0, 2, 1)
-    worth = (ratings.counts.T @ share**2).reshape(len(arms), levels.size, kinds).sum(axis=1)
-    level_total = levels.merge(counts.total)[:, 0]
-    mean = np.divide(level_total, levels.merge(counts.n)[:, 0], out=np.zeros_like(level_total), where=level_total != 0)
-    return Segmented(
-        arms, [f"kind {j + 1}" for j in range(kinds)], mixture.p, levels, soft, np.einsum("kjm,km->kj", soft, mean),
-        level_total, worth, mixture.strengths, "mixture of channels", choice, None, facts,
-    )  # fmt: skip
-
-
-def _sample(log: Log, options: Options) -> tuple[Ints, Ints, Floats, list[str], dict[str, Any]]:
-    """Units' rewards, at home: numbers of unit and arm per reward, the rewards, the arms' names, and what was sampled."""
-    from headwater.fitting.counts import naturally
-
-    table, share = sampled(log, options.sample, options.seed)
-    rows = log.collect(table.select("unit", "arm", "reward"))
-    names = rows["arm"].combine_chunks().dictionary_encode()
-    units = rows["unit"].combine_chunks().dictionary_encode()
-    there = set(names.dictionary.to_pylist())
-    arms = [name for name in log.columns.wide if name in there] or naturally(there)
-    place = np.array([arms.index(name) for name in names.dictionary.to_pylist()], dtype=np.int64)
-    unit = units.indices.to_numpy().astype(np.int64)
-    arm, rewards = place[names.indices.to_numpy()], rows["reward"].to_numpy()
-    if len(rewards) == 0 or np.ptp(rewards) == 0:
-        raise ProblemError(f"{log.label}: the rewards of the sampled units are all alike; expected rewards that differ")
-    pairs = len(np.unique(unit * len(arms) + arm))
-    if pairs == len(np.unique(unit)):
-        raise ProblemError(
-            "unit: no unit saw more than one arm; expected units that saw several, or a segment column or features to tell "
-            "kinds apart"
-        )
-    facts = {"units": log.units, "units_used": len(units.dictionary), "arms_per_unit": round(pairs / len(units.dictionary), 2)}
-    return unit, arm, rewards, arms, facts | ({} if share == 1 else {"share_of_units": share})
 
 
 def _finish(log: Log, found: Segmented, options: Options, *, name: str, origin: dict[str, Any]) -> Fit:
@@ -208,7 +67,7 @@ def _finish(log: Log, found: Segmented, options: Options, *, name: str, origin: 
     loss = np.divide(abs(stated - found.total), n, out=np.zeros_like(n), where=n > 0)
     fit = Fit(
         name, found.arms, found.segments, found.shares, channels, found.levels, loss, found.method, origin, found.choice,
-        found.stability, list(log.warnings),
+        found.stability, found.profiles, log.warnings + find_doubts(log, options, found, channels, loss),
     )  # fmt: skip
     fit.problem  # noqa: B018 - what a problem refuses, such as an arm without a name, is refused here
     return fit
@@ -236,4 +95,4 @@ def _origin(log: Log, found: Segmented, options: Options, command: str, until: A
     out |= {"rows": log.rows, "left_out": log.left_out} if log.left_out else {"rows": log.rows}
     out |= {"first": str(log.first), "last": str(log.last)} if log.columns.time else {}
     out |= {"until": str(until)} if until is not None else {}
-    return out | (found.facts or {}) | {"seed": options.seed, "confidence": options.confidence, "least": options.least}
+    return out | found.facts | {"seed": options.seed, "confidence": options.confidence, "least": options.least}

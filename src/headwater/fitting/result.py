@@ -46,8 +46,9 @@ class Fit:
 
     ``segments`` (J names) with ``shares`` (J,) in the control group; ``channels`` per arm; ``levels``: the common levels of
     rewards; ``mean_loss[k, j]``: by how much the levels move the mean reward of arm k for segment j; ``choice`` and
-    ``stability``: how the number of segments was chosen and how firmly they stand, where they were not given; ``warnings``:
-    what is shaky, in sentences; ``origin``: date, source, command, rows and the like, as the file states them.
+    ``stability``: how the number of segments was chosen and how firmly they stand, where they were not given; ``profiles``:
+    who is in each, in words, where features say; ``warnings``: what is shaky, in sentences; ``origin``: date, source, command,
+    rows and the like, as the file states them.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Fit:
     origin: dict[str, Any]
     choice: Choice | None = None
     stability: Stability | None = None
+    profiles: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
     @cached_property
@@ -123,6 +125,7 @@ class Fit:
             "variance_lost": _short(self.levels.spread_lost),
             "information_lost": _short(self.levels.information_lost),
         }
+        out |= {"profiles": self.profiles} if self.profiles else {}
         out["warnings"] = self.warnings
         out["arms"] = {name: self._arm_evidence(k) for k, name in enumerate(self.arms)}
         return out

@@ -42,7 +42,7 @@ def open_source(data: Any, *, database: str | None = None) -> Source:
     if isinstance(data, (str, Path)):
         return _database_table(str(data), database) if database is not None else _file(Path(data))
     if database is not None:
-        raise ProblemError(f"data: got {shown(data)}; expected the name of a table of {_safe(database)}")
+        raise ProblemError(f"data: got {shown(data)}; expected the name of a table of {safe_address(database)}")
     return Source(_in_memory(data), "a table in memory")
 
 
@@ -54,6 +54,15 @@ def need_ibis() -> Any:
     except ImportError:
         raise ProblemError(f"fitting needs ibis and DuckDB, which are not installed: {INSTALL}") from None
     return ibis
+
+
+def need_sklearn() -> None:
+    """Load scikit-learn, or say how to get it."""
+    try:
+        import sklearn.cluster
+        import sklearn.mixture  # noqa: F401
+    except ImportError:
+        raise ProblemError(f"fitting needs scikit-learn, which is not installed: {INSTALL}") from None
 
 
 def _file(path: Path) -> Source:
@@ -93,15 +102,15 @@ def _database_table(name: str, database: str) -> Source:
     except ImportError as error:
         raise ProblemError(f'database: {first_line(error)}; for PostgreSQL: pip install "headwater[postgres]"') from None
     except Exception as error:  # noqa: BLE001 - every driver has exceptions of its own
-        raise ProblemError(f"database: {_safe(database)} cannot be opened: {first_line(error)}") from None
+        raise ProblemError(f"database: {safe_address(database)} cannot be opened: {first_line(error)}") from None
     schema, _, table = name.rpartition(".")
     try:
         found = backend.table(table, database=schema or None)
     except Exception as error:  # noqa: BLE001 - a missing table or a lack of rights, in each driver's words
         raise ProblemError(
-            f"data: {_safe(database)} has no table {shown(name)} that can be read: {first_line(error)}"
+            f"data: {safe_address(database)} has no table {shown(name)} that can be read: {first_line(error)}"
         ) from None
-    return Source(found, f"{name} of {_safe(database)}")
+    return Source(found, f"{name} of {safe_address(database)}")
 
 
 def _in_memory(data: Any) -> Any:
@@ -115,7 +124,7 @@ def _in_memory(data: Any) -> Any:
     return ibis.memtable(table)
 
 
-def _safe(address: str) -> str:
+def safe_address(address: str) -> str:
     """An address without its user and password."""
     scheme, mark, rest = address.partition("://")
     return scheme + mark + rest.rpartition("@")[2].partition("?")[0] if mark else Path(address).name

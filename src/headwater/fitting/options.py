@@ -1,0 +1,44 @@
+"""What a user may set about a fit, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from headwater.complaints import Complaints, is_number
+
+METHODS = ("auto", "channels", "kmeans", "gaussian", "categorical")
+Progress = Callable[[str, float], None]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user may set, checked."""
+
+    method: str
+    segments: int | None
+    levels: int | None
+    edges: tuple[float, ...] | None
+    least: int
+    confidence: float
+    sample: int
+    seed: int
+    progress: Progress
+
+    def check(self) -> None:
+        found = Complaints()
+        if self.method not in METHODS:
+            found.add("method", self.method, f"one of {', '.join(METHODS)}")
+        for key, low, high in (("segments", 1, 200), ("levels", 2, 200), ("least", 1, 10**9), ("sample", 100, 10**7)):
+            value = getattr(self, key)
+            if value is not None and not (is_number(value) and value == int(value) and low <= value <= high):
+                found.add(key, value, f"a whole number from {low:,} to {high:,}")
+        if not is_number(self.confidence) or not 0 < self.confidence < 1:
+            found.add("confidence", self.confidence, "a number between 0 and 1")
+        if not is_number(self.seed) or not 0 <= self.seed < 2**63:
+            found.add("seed", self.seed, "a whole number, 0 or more")
+        if self.edges is not None and (self.levels is not None or not np.all(np.diff(self.edges) > 0) or not self.edges):
+            found.add("edges", list(self.edges), "ascending numbers, and no levels beside them")
+        found.raise_if_any()

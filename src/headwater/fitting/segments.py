@@ -1,0 +1,245 @@
+"""Counts by segment, whichever way segments are known: from a column, from features, or from what units were paid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from headwater.arrays import Floats, Ints
+from headwater.complaints import shown
+from headwater.errors import ProblemError
+from headwater.fitting.channels import arm_laws, find_strengths
+from headwater.fitting.counts import Counts, count_arrays, count_log, naturally
+from headwater.fitting.features import Classifier, Feature, describe_segments, find_segments, read_features
+from headwater.fitting.levels import Levels, choose_levels, fixed_levels
+from headwater.fitting.logs import Log, sampled
+from headwater.fitting.mixture import HELD_OUT, Choice, build_ratings, choose_kinds, fewest, fit_mixture, responsibilities
+from headwater.fitting.options import Options
+from headwater.fitting.result import Stability
+from headwater.fitting.stability import find_stability
+
+MOST_KINDS = 25
+FEATURE_GRID = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12)
+
+
+@dataclass(frozen=True)
+class Segmented:
+    """Counts by segment. ``counts[k, j, m]`` by level are soft where it is uncertain who is of which segment, and worth
+    ``effective[k, j]`` sure ones; ``total[k, j]`` and ``level_total[k, m]`` are sums of rewards. ``strengths`` (K,) where the
+    fit of segments found them along. ``profiles`` says in words who is in a segment. ``facts`` go into the evidence.
+    """
+
+    arms: list[str]
+    segments: list[str]
+    shares: Floats
+    levels: Levels
+    counts: Floats
+    total: Floats
+    level_total: Floats
+    effective: Floats
+    method: str
+    strengths: Floats | None = None
+    choice: Choice | None = None
+    stability: Stability | None = None
+    profiles: list[str] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+def segment_log(log: Log, options: Options) -> Segmented:
+    """Count the log by segment, finding segments where no column states them."""
+    if log.columns.segment is not None:
+        return _known(log, options)
+    if log.columns.features and options.method != "channels":
+        return _by_features(log, options)
+    if "unit" in log.table.columns:
+        return _latent(log, options)
+    raise ProblemError(
+        "segment: missing; expected one of: segment, a column that says who each row's unit is; features to find segments "
+        "from; or unit, a column that says which rows are of the same unit, where units saw several arms"
+    )
+
+
+def _known(log: Log, options: Options) -> Segmented:
+    """The log says each row's segment."""
+    options.progress("counting", 0.3)
+    return _from_counts(count_log(log, edges=options.edges), options, "segment column")
+
+
+def _from_counts(counts: Counts, options: Options, method: str, **more: Any) -> Segmented:
+    levels = _levels(counts, options)
+    by_level = levels.merge(counts.n)
+    rows = by_level.sum(axis=(0, 2))
+    return Segmented(
+        counts.arms, counts.segments, rows / rows.sum(), levels, by_level, counts.total.sum(axis=2),
+        levels.merge(counts.total).sum(axis=1), by_level.sum(axis=2), method, **more,
+    )  # fmt: skip
+
+
+def _levels(counts: Counts, options: Options) -> Levels:
+    return fixed_levels(counts) if options.edges is not None else choose_levels(counts, options.levels)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows of sampled units: numbers of unit and arm per reward, and features, all of length R."""
+
+    unit: Ints
+    arm: Ints
+    rewards: Floats
+    arms: list[str]
+    columns: list[Any]
+    facts: dict[str, Any]
+
+    @property
+    def units(self) -> int:
+        return int(self.unit.max()) + 1
+
+
+def _draw(log: Log, options: Options) -> Sample:
+    options.progress("drawing a sample of units", 0.05)
+    table, share = sampled(log, options.sample, options.seed)
+    names = [f"f{i}" for i in range(len(log.columns.features))]
+    rows = log.collect(table.select("unit", "arm", "reward", *names))
+    rows = rows.sort_by([(key, "ascending") for key in ("unit", "arm", "reward")])  # a database promises no order
+    arms_seen, units_seen = (rows[key].combine_chunks().dictionary_encode() for key in ("arm", "unit"))
+    there = arms_seen.dictionary.to_pylist()
+    arms = [name for name in log.columns.wide if name in set(there)] or naturally(set(there))
+    place = np.array([arms.index(name) for name in there], dtype=np.int64)
+    rewards = rows["reward"].to_numpy()
+    if len(rewards) == 0 or np.ptp(rewards) == 0:
+        raise ProblemError(f"{log.label}: the rewards of the sampled units are all alike; expected rewards that differ")
+    columns = [_feature_column(rows[name]) for name in names]
+    facts: dict[str, Any] = {"units": log.units, "units_used": len(units_seen.dictionary)}
+    facts |= {} if share == 1 else {"share_of_units": share}
+    unit = units_seen.indices.to_numpy().astype(np.int64)
+    return Sample(unit, place[arms_seen.indices.to_numpy()], rewards, arms, columns, facts)
+
+
+def _feature_column(column: Any) -> Any:
+    """Numbers as an array with NaN for none; texts as a list with None."""
+    import pyarrow as pa
+
+    if pa.types.is_floating(column.type):
+        return column.to_numpy(zero_copy_only=False).astype(float)
+    return column.to_pylist()
+
+
+def _latent(log: Log, options: Options) -> Segmented:
+    """Segments are hidden kinds of units, found from what several arms paid them."""
+    if options.method not in ("auto", "channels"):
+        raise ProblemError(f"method: got {shown(options.method)}; expected features, from which it finds segments")
+    rng = np.random.default_rng(options.seed)
+    sample = _draw(log, options)
+    arms, pairs = sample.arms, len(np.unique(sample.unit * len(sample.arms) + sample.arm))
+    if pairs == sample.units:
+        raise ProblemError(
+            "unit: no unit saw more than one arm; expected units that saw several, or a segment column or features to tell "
+            "kinds apart"
+        )
+    counts = count_arrays(sample.arm, np.zeros_like(sample.arm), sample.rewards, arms, ["everyone"], options.edges)
+    levels = _levels(counts, options)
+    shape = (sample.units, len(arms), levels.size)
+    ratings = build_ratings(sample.unit, sample.arm, levels.of(sample.rewards), shape, exact=levels.exact)
+    choice = None
+    if options.segments is None:
+        choice = choose_kinds(ratings, rng, most=MOST_KINDS, progress=lambda t, x: options.progress(t, 0.1 + 0.5 * x))
+    kinds = options.segments if choice is None else choice.chosen
+    assert kinds is not None
+    options.progress(f"fitting {kinds} kinds", 0.6)
+    mixture = fit_mixture(ratings, kinds, rng)
+    share = responsibilities(ratings, mixture)
+
+    def refit(half: Ints, rng: np.random.Generator) -> Ints:
+        again = fit_mixture(ratings.take(half), kinds, rng, starts=2, rounds=100)
+        return np.asarray(np.argmax(responsibilities(ratings, again), axis=1))
+
+    options.progress("finding them again in halves of the units", 0.75)
+    stability = find_stability(np.argmax(share, axis=1), kinds, refit, rng)
+    per_level = (len(arms), levels.size, kinds)
+    soft = (ratings.counts.T @ share).reshape(per_level).transpose(0, 2, 1)
+    worth = (ratings.counts.T @ share**2).reshape(per_level).sum(axis=1)
+    n, level_total = levels.merge(counts.n)[:, 0], levels.merge(counts.total)[:, 0]
+    mean = np.divide(level_total, n, out=np.zeros_like(level_total), where=n > 0)
+    facts = sample.facts | {"arms_per_unit": round(pairs / sample.units, 2)}
+    return Segmented(
+        arms, [f"kind {j + 1}" for j in range(kinds)], mixture.p, levels, soft, np.einsum("kjm,km->kj", soft, mean),
+        level_total, worth, "mixture of channels", mixture.strengths, choice, stability, facts=facts,
+    )  # fmt: skip
+
+
+def _by_features(log: Log, options: Options) -> Segmented:
+    """Segments are found from features of a sample, then the whole log is counted by the rule that gives them."""
+    rng = np.random.default_rng(options.seed)
+    sample = _draw(log, options)
+    features = read_features(log.columns.features, sample.columns)
+    method = options.method
+    if method == "auto":
+        method = "gaussian" if all(feature.numeric for feature in features) else "categorical"
+    choice = None if options.segments is not None else _choose_segments(sample, features, method, rng, options)
+    kinds = options.segments if choice is None else choice.chosen
+    assert kinds is not None
+    options.progress(f"finding {kinds} segments", 0.6)
+    rule = find_segments(features, sample.columns, kinds, method, rng)
+    label = rule.assign(sample.columns)
+    order = np.argsort(-np.bincount(label, minlength=kinds), kind="stable")
+    rule = rule.relabelled(order)
+    label = rule.assign(sample.columns)
+
+    def refit(half: Ints, rng: np.random.Generator) -> Ints:
+        return find_segments(features, _pick(sample.columns, half), kinds, method, rng).assign(sample.columns)
+
+    stability = find_stability(label, kinds, refit, rng)
+    options.progress("counting", 0.8)
+    names = [f"segment {j + 1}" for j in range(kinds)]
+    counts = _in_order(count_log(log, rule.expression(log.table, names), options.edges), names)
+    return _from_counts(
+        counts, options, f"features ({method})", choice=choice, stability=stability,
+        profiles=describe_segments(features, sample.columns, label, kinds), facts=sample.facts,
+    )  # fmt: skip
+
+
+def _in_order(counts: Counts, names: list[str]) -> Counts:
+    """Segments in the order of ``names``, also those without a row."""
+    place = [counts.segments.index(name) if name in counts.segments else -1 for name in names]
+    shape = (len(counts.arms), len(names), counts.n.shape[2])
+    n, total = np.zeros(shape, dtype=np.int64), np.zeros(shape)
+    for j, at in enumerate(place):
+        if at >= 0:
+            n[:, j], total[:, j] = counts.n[:, at], counts.total[:, at]
+    return counts._replace(segments=names, n=n, total=total)
+
+
+def _pick(columns: Sequence[Any], rows: Ints) -> list[Any]:
+    return [c[rows] if isinstance(c, np.ndarray) else [c[i] for i in rows] for c in columns]
+
+
+def _choose_segments(
+    sample: Sample, features: list[Feature], method: str, rng: np.random.Generator, options: Options
+) -> Choice:
+    """The fewest segments that foretell the rewards of held-out units as well as the best number does."""
+    everyone = count_arrays(sample.arm, np.zeros_like(sample.arm), sample.rewards, sample.arms, ["all"], options.edges)
+    levels = _levels(everyone, options)
+    level = levels.of(sample.rewards)
+    held = rng.permutation(sample.units) < sample.units * HELD_OUT
+    test = held[sample.unit]
+    train = np.flatnonzero(~test)
+    seen = np.bincount(sample.unit[test], minlength=sample.units)[held] > 0
+    tried: list[Floats] = []
+    grid = [j for j in FEATURE_GRID if j <= max(1, len(train) // 20)]
+    for i, kinds in enumerate(grid):
+        options.progress(f"trying {kinds} segments", 0.1 + 0.5 * i / len(grid))
+        rule: Classifier = find_segments(features, _pick(sample.columns, train), kinds, method, rng)
+        segment = rule.assign(sample.columns)
+        counts = np.zeros((len(sample.arms), kinds, levels.size))
+        np.add.at(counts, (sample.arm[train], segment[train], level[train]), 1)
+        laws = arm_laws(counts.sum(axis=1), exact=False)
+        s = find_strengths(counts, laws)[:, None, None]
+        law = (counts + s * laws[:, None]) / (counts.sum(axis=2, keepdims=True) + s)
+        surprise = np.log(np.maximum(law[sample.arm[test], segment[test], level[test]], 1e-12))
+        tried.append(np.bincount(sample.unit[test], surprise, sample.units)[held][seen].astype(float))
+        if i - int(np.argmax([fitness.mean() for fitness in tried])) >= 3:
+            break
+    return fewest(grid, tried)
