@@ -95,10 +95,10 @@ def make_channel(
     counts, law, outcomes, level = counts[:, kept], law[kept], outcomes[kept], np.flatnonzero(kept)
     n = counts.sum(axis=1)
     pooled = n < least
-    weight = np.where(pooled, 0.0, n)[:, None]
+    worth = np.where(pooled, 0.0, np.minimum(effective, n)) + strength
+    weight = (worth - strength)[:, None]
     share = np.divide(counts, n[:, None], out=np.tile(law, (len(n), 1)), where=n[:, None] > 0)
     p = (weight * share + strength * law) / (weight + strength)
-    worth = np.where(pooled, 0.0, np.minimum(effective, n)) + strength
     tail = (1 - confidence) / 2
     a, b = worth[:, None] * p, worth[:, None] * (1 - p)
     low, high = (betaincinv(a, np.maximum(b, 1e-12), q) for q in (tail, 1 - tail))

@@ -26,7 +26,9 @@ GRID = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 20, 25, 30, 40)
 """The numbers of kinds that are tried."""
 HELD_OUT = 0.25
 STARTS = 3
-_TOLERANCE = 1e-6
+PRIOR = 1.0
+"""How many rewards the prior of a cell is worth. More would pull fuzzy kinds together; shrinkage comes with the channels."""
+_TOLERANCE = 1e-7
 _DENSE = 30_000_000
 
 Progress = Callable[[str, float], None]
@@ -51,15 +53,16 @@ class Ratings(NamedTuple):
         return arm_laws(np.asarray(self.counts.sum(axis=0)).reshape(self.arms, self.levels), exact=self.exact)
 
 
-class Mixture(NamedTuple):
-    """``p`` (J,): the share of each kind, the largest first. ``channels`` (K, M, J). ``strengths`` (K,): s of each arm.
+State = tuple[Floats, Floats]
 
-    ``fitness``: the mean log-likelihood of a unit.
+
+class Mixture(NamedTuple):
+    """``p`` (J,): the share of each kind, the largest first. ``channels`` (K, M, J). ``fitness``: the mean log-likelihood of
+    a unit.
     """
 
     p: Floats
     channels: Floats
-    strengths: Floats
     fitness: float
 
 
@@ -114,8 +117,8 @@ def _scores(counts: Any, p: Floats, channels: Floats) -> Floats:
     return np.asarray(counts @ np.log(np.maximum(channels, 1e-300)) + np.log(p))
 
 
-def fit_mixture(ratings: Ratings, kinds: int, rng: np.random.Generator, *, starts: int = STARTS, rounds: int = 500) -> Mixture:
-    """The likeliest mixture of ``kinds`` channels; the strengths of the prior are fitted along.
+def fit_mixture(ratings: Ratings, kinds: int, rng: np.random.Generator, *, starts: int = STARTS, rounds: int = 150) -> Mixture:
+    """The likeliest mixture of ``kinds`` channels found from several starts.
 
     >>> rng = np.random.default_rng(0)
     >>> kind = rng.integers(0, 2, 2000)
@@ -128,17 +131,47 @@ def fit_mixture(ratings: Ratings, kinds: int, rng: np.random.Generator, *, start
     True
     """
     laws, counts = ratings.laws(), _operand(ratings)
-    prior = np.full(ratings.arms, 2.0)
     if kinds == 1:
-        return Mixture(np.ones(1), laws[:, :, None], prior, float(np.mean(_scores(counts, np.ones(1), laws.reshape(-1, 1)))))
-    runs = [_em(counts, laws, prior, share, 30) for share in _beginnings(ratings, laws, kinds, starts, rng)]
-    p, channels, _ = max(runs, key=lambda run: run[2])
-    p, channels, fitness = _em(counts, laws, prior, None, rounds, (p, channels))
-    soft = _soft_counts(counts, p, channels, laws.shape)
-    prior = find_strengths(soft, laws)
-    p, channels, fitness = _em(counts, laws, prior, None, rounds, (p, channels))
+        return Mixture(np.ones(1), laws[:, :, None], float(np.mean(_scores(counts, np.ones(1), laws.reshape(-1, 1)))))
+    step = _Step(counts, laws)
+    runs = [_climb(step, step.maximise(share), 20) for share in _beginnings(ratings, laws, kinds, starts, rng)]
+    state, _ = max(runs, key=lambda run: run[1])
+    (p, channels), fitness = _climb(step, state, rounds)
     order = np.argsort(-p, kind="stable")
-    return Mixture(p[order], channels[:, order].reshape(*laws.shape, kinds), prior, fitness)
+    return Mixture(p[order], channels[:, order].reshape(*laws.shape, kinds), fitness)
+
+
+def shrunk(ratings: Ratings, mixture: Mixture) -> Mixture:
+    """The mixture with its channels shrunk as those of a problem are, every member taken for a sure one."""
+    laws = ratings.laws()
+    kinds = len(mixture.p)
+    soft = _soft_counts(ratings.counts, mixture.p, mixture.channels.reshape(-1, kinds), laws.shape)
+    s = find_strengths(soft, laws)[:, None, None]
+    channels = (soft + s * laws[:, None]) / (soft.sum(axis=2, keepdims=True) + s)
+    return mixture._replace(channels=channels.transpose(0, 2, 1))
+
+
+def effective_counts(ratings: Ratings, mixture: Mixture, rng: np.random.Generator, *, refits: int = 16) -> Floats:
+    """How many rewards of sure members each cell's are worth, (K, J): who is of which kind is itself uncertain.
+
+    The mixture is fitted again, from where it stands, to the units under random weights (a Bayesian bootstrap). By how much the
+    laws of a kind then vary, compared to counts of sure members, is by how much its counts shrink.
+    """
+    laws, counts = ratings.laws(), _operand(ratings)
+    kinds = len(mixture.p)
+    flat = mixture.channels.reshape(-1, kinds)
+    cell = np.asarray(_soft_counts(counts, mixture.p, flat, laws.shape).sum(axis=2))
+    if kinds == 1:
+        return cell
+    found = []
+    for _ in range(refits):
+        step = _Step(counts, laws, rng.standard_exponential(counts.shape[0]))
+        found.append(_climb(step, (mixture.p, flat), 20)[0][1])
+    varied = np.var(found, axis=0, ddof=1).reshape(*laws.shape, kinds).sum(axis=1)
+    worth = cell + PRIOR + 1
+    sure = (mixture.channels * (1 - mixture.channels)).sum(axis=1) / worth
+    factor = np.maximum(varied.sum(axis=0) / np.maximum(sure.sum(axis=0), 1e-300), 1)
+    return np.asarray(np.maximum(worth / factor - PRIOR - 1, 0))
 
 
 def _soft_counts(counts: Any, p: Floats, channels: Floats, shape: tuple[int, ...]) -> Floats:
@@ -165,6 +198,7 @@ def _beginnings(ratings: Ratings, laws: Floats, kinds: int, starts: int, rng: np
         share = np.full((len(points), kinds), 0.1 / kinds)
         share[np.arange(len(points)), label] += 0.9
         out.append(share)
+    out.append(rng.dirichlet(np.full(kinds, 0.5), len(points)))  # clusters all begin near one summit; this one need not
     return out
 
 
@@ -177,35 +211,69 @@ def _block(laws: Floats) -> Floats:
     return out
 
 
-def _em(
-    counts: Any, laws: Floats, prior: Floats, share: Floats | None, rounds: int, start: tuple[Floats, Floats] | None = None
-) -> tuple[Floats, Floats, float]:
-    """EM from shares (N, J) or from (p, channels); returns p, channels (K M, J) and the mean log-likelihood of a unit."""
-    arms, levels = laws.shape
-    pull = (prior[:, None] * laws).reshape(-1, 1)
-    p, channels = start if start is not None else (np.empty(0), np.empty((0, 0)))
-    before, fitness = -np.inf, -np.inf
-    for _ in range(rounds):
-        if share is None:
-            scores = _scores(counts, p, channels)
-            norm = logsumexp(scores, axis=1, keepdims=True)
-            fitness = float(norm.mean())
-            if fitness - before < _TOLERANCE * abs(fitness):
-                break
-            before = fitness
-            share = np.exp(scores - norm)
-        soft = np.asarray(counts.T @ share) + pull
-        cell = soft.reshape(arms, levels, -1)
+class _Step:
+    """One step of EM: counts (N, K M), laws (K, M), and how much each unit counts, (N,)."""
+
+    def __init__(self, counts: Any, laws: Floats, weights: Floats | None = None) -> None:
+        self.counts, self.laws = counts, laws
+        self.weights = np.ones(counts.shape[0]) if weights is None else weights
+        self.pull = PRIOR * laws.reshape(-1, 1)
+        self.possible = laws.ravel() > 0
+
+    def __call__(self, state: State) -> tuple[State, float]:
+        """The next state, and the mean log-likelihood of a unit in this one."""
+        scores = _scores(self.counts, *state)
+        top = scores.max(axis=1, keepdims=True)
+        share = np.exp(scores - top)
+        norm = share.sum(axis=1, keepdims=True)
+        fitness = float(np.average((top + np.log(norm))[:, 0], weights=self.weights))
+        return self.maximise(share / norm), fitness
+
+    def maximise(self, share: Floats) -> State:
+        """The likeliest p (J,) and channels (K M, J) when units belong to kinds by shares (N, J)."""
+        arms, levels = self.laws.shape
+        share = share * self.weights[:, None]
+        cell = (np.asarray(self.counts.T @ share) + self.pull).reshape(arms, levels, -1)
         channels = (cell / cell.sum(axis=1, keepdims=True)).reshape(arms * levels, -1)
-        p = (share.sum(axis=0) + 1) / (len(share) + share.shape[1])
-        share = None
-    return p, channels, fitness
+        return (share.sum(axis=0) + 1) / (share.sum() + share.shape[1]), channels
+
+    def leap(self, a: State, b: State, c: State) -> State:
+        """Farther along the way of two steps (SQUAREM), in logarithms."""
+        first, second, third = (self._logs(state) for state in (a, b, c))
+        r = second - first
+        v = third - second - r
+        length = max(float(np.linalg.norm(r)) / max(float(np.linalg.norm(v)), 1e-300), 1.0)
+        far = first + 2 * length * r + length**2 * v
+        arms, levels = self.laws.shape
+        p = np.exp(far[0] - far[0].max())
+        channels = np.zeros_like(a[1])
+        channels[self.possible] = np.exp(np.minimum(far[1:], 50.0))
+        cell = np.maximum(channels.reshape(arms, levels, -1), 1e-12 * (self.laws > 0)[:, :, None])
+        return p / p.sum(), (cell / cell.sum(axis=1, keepdims=True)).reshape(arms * levels, -1)
+
+    def _logs(self, state: State) -> Floats:
+        p, channels = state
+        return np.asarray(np.log(np.maximum(np.concatenate([p[None], channels[self.possible]]), 1e-300)))
+
+
+def _climb(step: _Step, state: State, rounds: int) -> tuple[State, float]:
+    """EM with leaps until it hardly improves, three steps a round; returns the state and the mean log-likelihood of a unit."""
+    fitness = -np.inf
+    for _ in range(rounds):
+        after, here = step(state)
+        if here - fitness < _TOLERANCE * abs(here):
+            return state, here
+        fitness = here
+        further, _ = step(after)
+        leapt, reached = step(step.leap(state, after, further))
+        state = leapt if reached >= here else further
+    return state, step(state)[1]
 
 
 def choose_kinds(
     ratings: Ratings, rng: np.random.Generator, *, most: int = GRID[-1], progress: Progress | None = None
 ) -> Choice:
-    """How many kinds: the fewest that explain held-out units as well as the best number does, within two standard errors.
+    """How many kinds: the fewest that explain held-out units as well as the best number does, within a standard error.
 
     Numbers are tried in turn until three in a row do not improve on the best. A quarter of the units is held out.
     """
@@ -218,15 +286,15 @@ def choose_kinds(
     for i, kinds in enumerate(grid):
         if progress is not None:
             progress(f"trying {kinds} kinds", i / len(grid))
-        tried.append(unit_fitness(held, fit_mixture(rest, kinds, rng, starts=2, rounds=100)))
+        tried.append(unit_fitness(held, shrunk(rest, fit_mixture(rest, kinds, rng, starts=2, rounds=50))))
         best = int(np.argmax([f.mean() for f in tried]))
         if i - best >= 3:
             break
     return fewest(grid, tried)
 
 
-def fewest(grid: Sequence[int], tried: Sequence[Floats]) -> Choice:
-    """The fewest kinds whose fitness, over the same held-out units, is within two standard errors of the best.
+def fewest(grid: Sequence[int], tried: Sequence[Floats], errors: float = 1.0) -> Choice:
+    """The fewest kinds whose fitness, over the same held-out units, is within so many standard errors of the best.
 
     >>> fewest([1, 2, 3], [np.array([-3.0, -2.0]), np.array([-1.0, -1.0]), np.array([-1.1, -0.8])]).chosen
     2
@@ -234,6 +302,6 @@ def fewest(grid: Sequence[int], tried: Sequence[Floats]) -> Choice:
     best = int(np.argmax([fitness.mean() for fitness in tried]))
     behind = [tried[best] - fitness for fitness in tried]
     error = [float(d.std(ddof=1) / math.sqrt(len(d))) if len(d) > 1 else 0.0 for d in behind]
-    near = [i for i in range(best + 1) if behind[i].mean() <= 2 * error[i]]
+    near = [i for i in range(best + 1) if behind[i].mean() <= errors * error[i]]
     fitness, gap = ([float(part.mean()) for part in parts] for parts in (tried, behind))
     return Choice(list(grid[: len(tried)]), fitness, gap, error, grid[near[0]])

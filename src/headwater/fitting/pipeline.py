@@ -53,7 +53,9 @@ def _finish(log: Log, found: Segmented, options: Options, *, name: str, origin: 
     if len(found.arms) < 2:
         raise ProblemError(f"arms: got {shown(found.arms[0])} only; expected at least two arms to choose from")
     laws = arm_laws(found.counts.sum(axis=1), exact=found.levels.exact)
-    strengths = find_strengths(found.counts, laws) if found.strengths is None else found.strengths
+    n = found.counts.sum(axis=2)
+    worth = np.divide(found.effective, n, out=np.zeros_like(n), where=n > 0)
+    strengths = find_strengths(found.counts * worth[:, :, None], laws)
     outcomes = _outcomes(found)
     channels = [
         make_channel(
@@ -62,7 +64,6 @@ def _finish(log: Log, found: Segmented, options: Options, *, name: str, origin: 
         )
         for k in range(len(found.arms))
     ]  # fmt: skip
-    n = found.counts.sum(axis=2)
     stated = np.einsum("kjm,km->kj", found.counts, outcomes)
     loss = np.divide(abs(stated - found.total), n, out=np.zeros_like(n), where=n > 0)
     fit = Fit(

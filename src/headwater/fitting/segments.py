@@ -16,7 +16,16 @@ from headwater.fitting.counts import Counts, count_arrays, count_log, naturally
 from headwater.fitting.features import Classifier, Feature, describe_segments, find_segments, read_features
 from headwater.fitting.levels import Levels, choose_levels, fixed_levels
 from headwater.fitting.logs import Log, sampled
-from headwater.fitting.mixture import HELD_OUT, Choice, build_ratings, choose_kinds, fewest, fit_mixture, responsibilities
+from headwater.fitting.mixture import (
+    HELD_OUT,
+    Choice,
+    build_ratings,
+    choose_kinds,
+    effective_counts,
+    fewest,
+    fit_mixture,
+    responsibilities,
+)
 from headwater.fitting.options import Options
 from headwater.fitting.result import Stability
 from headwater.fitting.stability import find_stability
@@ -28,8 +37,8 @@ FEATURE_GRID = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12)
 @dataclass(frozen=True)
 class Segmented:
     """Counts by segment. ``counts[k, j, m]`` by level are soft where it is uncertain who is of which segment, and worth
-    ``effective[k, j]`` sure ones; ``total[k, j]`` and ``level_total[k, m]`` are sums of rewards. ``strengths`` (K,) where the
-    fit of segments found them along. ``profiles`` says in words who is in a segment. ``facts`` go into the evidence.
+    ``effective[k, j]`` sure ones; ``total[k, j]`` and ``level_total[k, m]`` are sums of rewards. ``profiles`` says in words
+    who is in a segment. ``facts`` go into the evidence.
     """
 
     arms: list[str]
@@ -41,7 +50,6 @@ class Segmented:
     level_total: Floats
     effective: Floats
     method: str
-    strengths: Floats | None = None
     choice: Choice | None = None
     stability: Stability | None = None
     profiles: list[str] = field(default_factory=list)
@@ -153,20 +161,21 @@ def _latent(log: Log, options: Options) -> Segmented:
     share = responsibilities(ratings, mixture)
 
     def refit(half: Ints, rng: np.random.Generator) -> Ints:
-        again = fit_mixture(ratings.take(half), kinds, rng, starts=2, rounds=100)
+        again = fit_mixture(ratings.take(half), kinds, rng, starts=2, rounds=50)
         return np.asarray(np.argmax(responsibilities(ratings, again), axis=1))
 
     options.progress("finding them again in halves of the units", 0.75)
     stability = find_stability(np.argmax(share, axis=1), kinds, refit, rng)
     per_level = (len(arms), levels.size, kinds)
     soft = (ratings.counts.T @ share).reshape(per_level).transpose(0, 2, 1)
-    worth = (ratings.counts.T @ share**2).reshape(per_level).sum(axis=1)
+    options.progress("finding how sure they are", 0.9)
+    worth = effective_counts(ratings, mixture, rng)
     n, level_total = levels.merge(counts.n)[:, 0], levels.merge(counts.total)[:, 0]
     mean = np.divide(level_total, n, out=np.zeros_like(level_total), where=n > 0)
     facts = sample.facts | {"arms_per_unit": round(pairs / sample.units, 2)}
     return Segmented(
         arms, [f"kind {j + 1}" for j in range(kinds)], mixture.p, levels, soft, np.einsum("kjm,km->kj", soft, mean),
-        level_total, worth, "mixture of channels", mixture.strengths, choice, stability, facts=facts,
+        level_total, worth, "mixture of channels", choice, stability, facts=facts,
     )  # fmt: skip
 
 
@@ -242,4 +251,4 @@ def _choose_segments(
         tried.append(np.bincount(sample.unit[test], surprise, sample.units)[held][seen].astype(float))
         if i - int(np.argmax([fitness.mean() for fitness in tried])) >= 3:
             break
-    return fewest(grid, tried)
+    return fewest(grid, tried, errors=2.0)  # one more segment splits every count; one more hidden kind does not
