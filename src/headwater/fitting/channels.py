@@ -53,7 +53,8 @@ def arm_laws(n: Floats, *, exact: bool = True) -> Floats:
     array([[0.9 , 0.1 , 0.  ],
            [0.173, 0.625, 0.202]])
     """
-    common = n.sum(axis=0) / n.sum()
+    seen = n.sum(axis=0) + (0.0 if exact else 0.5)  # a range that nothing fell into may still be hit
+    common = seen / seen.sum()
     possible = (n > 0) | (n.sum(axis=1, keepdims=True) * common < _MISSED) | (not exact)
     prior = np.where(possible, common, 0.0)
     prior /= prior.sum(axis=1, keepdims=True)

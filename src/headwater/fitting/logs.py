@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headwater.complaints import Complaints, shown
 from headwater.errors import ProblemError
-from headwater.fitting.sources import Source, first_line, need_ibis
+from headwater.fitting.sources import Source, asking, first_line, need_ibis
 
 if TYPE_CHECKING:
     import ibis
@@ -70,7 +70,8 @@ class Log:
     def collect(self, query: ibis.Expr) -> pa.Table:
         """Run a query where the table lies; its result comes home."""
         try:
-            return query.to_pyarrow()
+            with asking():
+                return query.to_pyarrow()
         except Exception as error:  # noqa: BLE001 - every database has exceptions of its own
             raise ProblemError(f"{self.label}: the query failed: {first_line(error)}") from None
 
@@ -138,7 +139,8 @@ def _until(source: Source, columns: Columns, until: Any) -> ibis.Table:
     try:
         limit = ibis.literal(until).cast(when.type())
         kept = source.table.filter(when <= limit)
-        kept.limit(1).to_pyarrow()
+        with asking():
+            kept.limit(1).to_pyarrow()
     except Exception as error:  # noqa: BLE001 - how a date is refused is each database's own affair
         raise ProblemError(
             f"until: got {shown(str(until))}; expected a value like those of {shown(columns.time)} ({when.type()}): "
@@ -182,7 +184,8 @@ def _sentinel(missing: Any) -> float:
 def _one(source: Source, query: Any) -> list[Any]:
     """The single row of an aggregate."""
     try:
-        row = query.to_pyarrow().to_pylist()[0]
+        with asking():
+            row = query.to_pyarrow().to_pylist()[0]
     except Exception as error:  # noqa: BLE001 - every database has exceptions of its own
         raise ProblemError(f"{source.label}: the query failed: {first_line(error)}") from None
     return list(row.values())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,16 +30,20 @@ def fit_log(
     """See :func:`headwater.fit`."""
     chosen = Options(edges=None if edges is None else tuple(edges), progress=progress or (lambda *_: None), **options)
     chosen.check()
-    source = open_source(data, database=database)
-    wanted = _wide(Columns(*columns), source.table.columns, wide)
-    if wanted.segment is not None and wanted.features:
-        raise ProblemError("segment: got features, too; expected one of them: where segments are known, none need be found")
+    early = need_sklearn().exceptions.ConvergenceWarning  # its threads can only be limited once it is loaded
     chosen.progress("reading", 0.0)
-    log = read_log(source, wanted, missing=missing, until=until)
-    need_sklearn()  # its threads can only be limited once it is loaded
-    with threadpool_limits(1):  # the matrices are small: threads would only wait for each other, and sums would depend on them
-        found = segment_log(log, chosen)
-        return _finish(log, found, chosen, name=name or source.label, origin=_origin(log, found, chosen, command, until))
+    source = open_source(data, database=database)
+    try:
+        wanted = _wide(Columns(*columns), source.table.columns, wide)
+        if wanted.segment is not None and wanted.features:
+            raise ProblemError("segment: got features, too; expected one: where segments are known, none need be found")
+        log = read_log(source, wanted, missing=missing, until=until)
+        with threadpool_limits(1), warnings.catch_warnings():  # matrices are small: threads would only wait for each other
+            warnings.simplefilter("ignore", early)  # a start that ends early is one of several
+            found = segment_log(log, chosen)
+            return _finish(log, found, chosen, name=name or source.label, origin=_origin(log, found, chosen, command, until))
+    finally:
+        source.close()
 
 
 def _wide(columns: Columns, there: Sequence[str], wide: bool | Sequence[str]) -> Columns:

@@ -31,6 +31,8 @@ from headwater.fitting.result import Stability
 from headwater.fitting.stability import find_stability
 
 MOST_KINDS = 25
+FEWEST = 20
+"""Units: with fewer, no number of segments can be chosen."""
 FEATURE_GRID = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12)
 
 
@@ -119,8 +121,12 @@ def _draw(log: Log, options: Options) -> Sample:
     rewards = rows["reward"].to_numpy()
     if len(rewards) == 0 or np.ptp(rewards) == 0:
         raise ProblemError(f"{log.label}: the rewards of the sampled units are all alike; expected rewards that differ")
+    units = len(units_seen.dictionary)
+    if units < FEWEST or units < 2 * (options.segments or 1):
+        wanted = max(FEWEST, 2 * (options.segments or 1))
+        raise ProblemError(f"{log.label}: got {units:,} units with rewards; expected at least {wanted:,} to find segments from")
     columns = [_feature_column(rows[name]) for name in names]
-    facts: dict[str, Any] = {"units": log.units, "units_used": len(units_seen.dictionary)}
+    facts: dict[str, Any] = {"units": log.units if share < 1 else units, "units_used": units}
     facts |= {} if share == 1 else {"share_of_units": share}
     unit = units_seen.indices.to_numpy().astype(np.int64)
     return Sample(unit, place[arms_seen.indices.to_numpy()], rewards, arms, columns, facts)

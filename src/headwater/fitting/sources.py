@@ -5,7 +5,9 @@ Nothing is read here. What is asked of the table later runs where it lies: DuckD
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,10 +22,15 @@ SUFFIXES = {".csv": "csv", ".tsv": "csv", ".csv.gz": "csv", ".txt": "csv", ".par
 
 
 class Source(NamedTuple):
-    """A table and the words for where it came from (never with a password)."""
+    """A table and the words for where it came from (never with a password). A ``backend`` given is ours to close."""
 
     table: ibis.Table
     label: str
+    backend: Any = None
+
+    def close(self) -> None:
+        if self.backend is not None:
+            self.backend.disconnect()
 
 
 def open_source(data: Any, *, database: str | None = None) -> Source:
@@ -56,13 +63,24 @@ def need_ibis() -> Any:
     return ibis
 
 
-def need_sklearn() -> None:
-    """Load scikit-learn, or say how to get it."""
+@contextmanager
+def asking() -> Iterator[None]:
+    """ibis and a driver disagree, now and then, about names that are going away: not our user's affair."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield
+
+
+def need_sklearn() -> Any:
+    """scikit-learn, loaded, or a sentence that says how to get it."""
     try:
+        import sklearn
         import sklearn.cluster
-        import sklearn.mixture  # noqa: F401
+        import sklearn.exceptions
+        import sklearn.mixture
     except ImportError:
         raise ProblemError(f"fitting needs scikit-learn, which is not installed: {INSTALL}") from None
+    return sklearn
 
 
 def _file(path: Path) -> Source:
@@ -80,11 +98,13 @@ def _file(path: Path) -> Source:
     backend = ibis.duckdb.connect()
     names = [str(one) for one in found]
     try:
-        if kind == "parquet":
-            return Source(backend.read_parquet(names), path.name)
-        # Every row decides the types: a text in the millionth row must be found when types are, not when rows are counted.
-        return Source(backend.read_csv(names, sample_size=-1), path.name)
+        with asking():
+            if kind == "parquet":
+                return Source(backend.read_parquet(names), path.name, backend)
+            # Every row decides the types: a text in the millionth row must be found when types are, not when rows are counted.
+            return Source(backend.read_csv(names, sample_size=-1), path.name, backend)
     except Exception as error:  # noqa: BLE001 - a reader may raise anything on a broken file
+        backend.disconnect()
         raise ProblemError(f"{path}: cannot be read as {kind.upper()}: {first_line(error)}") from None
 
 
@@ -98,19 +118,22 @@ def _database_table(name: str, database: str) -> Source:
             )
         address = f"duckdb://{Path(database).resolve()}?read_only=True"
     try:
-        backend = ibis.connect(address)
+        with asking():
+            backend = ibis.connect(address)
     except ImportError as error:
         raise ProblemError(f'database: {first_line(error)}; for PostgreSQL: pip install "headwater[postgres]"') from None
     except Exception as error:  # noqa: BLE001 - every driver has exceptions of its own
         raise ProblemError(f"database: {safe_address(database)} cannot be opened: {first_line(error)}") from None
     schema, _, table = name.rpartition(".")
     try:
-        found = backend.table(table, database=schema or None)
+        with asking():
+            found = backend.table(table, database=schema or None)
     except Exception as error:  # noqa: BLE001 - a missing table or a lack of rights, in each driver's words
+        backend.disconnect()
         raise ProblemError(
             f"data: {safe_address(database)} has no table {shown(name)} that can be read: {first_line(error)}"
         ) from None
-    return Source(found, f"{name} of {safe_address(database)}")
+    return Source(found, f"{name} of {safe_address(database)}", backend)
 
 
 def _in_memory(data: Any) -> Any:
