@@ -59,15 +59,22 @@ def fit(
     seed: Annotated[int, typer.Option(help="The same seed gives the same problem.")] = 0,
     name: Annotated[str, typer.Option(help="The problem's name. Default: where the log came from.", show_default=False)] = "",
     output: Annotated[Path, typer.Option(help="The problem file to write.")] = Path("problem.toml"),
+    page: Annotated[Path | None, _column("Write a page in plain words with pictures, and simulate new markets for it: a .html "
+                                         "file.")] = None,
     as_json: Json = False,
 ) -> None:  # fmt: skip
     """Learn a problem from the log of a control group: kinds of units, and what each arm pays to each of them."""
     from headwater.fitting import fit as run
     from headwater.progress import share_bar
+    from headwater.report.fit_data import foresee
 
     check_target("--output", output)
     if output.suffix != ".toml":
         raise ProblemError(f"--output: got {output.name}; expected a name that ends in .toml")
+    if page is not None:
+        check_target("--page", page)
+        if page.suffix != ".html":
+            raise ProblemError(f"--page: got {page.name}; expected a name that ends in .html")
     with share_bar() as progress:
         found = run(
             data, arm=arm, reward=reward, segment=segment, unit=unit, features=_listed(features), time=time,
@@ -75,14 +82,21 @@ def fit(
             method=method.value, segments=segments, levels=levels, edges=_numbers(edges), least=least, confidence=confidence,
             sample=sample, seed=seed, name=name, command=_command(database), progress=progress,
         )  # fmt: skip
+        outlook = None if page is None else foresee(found, seed=seed, progress=progress)
     found.save(output)
+    if page is not None and outlook is not None:
+        from headwater.report.fit_page import write_fit_page
+
+        write_fit_page(found, outlook, page)
     if as_json:
-        print_json(found.to_dict())
+        print_json(found.to_dict() | ({} if outlook is None else {"outlook": outlook.to_dict()}))
     else:
         from headwater.tables import print_fit
 
         print_fit(found)
-    typer.echo(f"The problem is in {output}", err=True)
+    typer.echo(
+        f"The problem is in {output}" + ("" if page is None else f"; the page is {page}: open it in a browser"), err=True
+    )
 
 
 def _command(database: str | None) -> str:

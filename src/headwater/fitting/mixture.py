@@ -37,16 +37,17 @@ Progress = Callable[[str, float], None]
 class Ratings(NamedTuple):
     """``counts[i, k M + m]``: how often arm k paid unit i level m, (N, K M) sparse. ``arms`` and ``levels`` are K and M.
 
-    ``exact``: a level is one value, not a range of rewards.
+    ``order`` (N,): which unit each row is. ``exact``: a level is one value, not a range of rewards.
     """
 
     counts: Any
     arms: int
     levels: int
+    order: Ints
     exact: bool = True
 
     def take(self, rows: Ints) -> Ratings:
-        return self._replace(counts=self.counts[rows])
+        return self._replace(counts=self.counts[rows], order=self.order[rows])
 
     def laws(self) -> Floats:
         """Each arm's law, (K, M)."""
@@ -92,7 +93,8 @@ def build_ratings(unit: Ints, arm: Ints, level: Ints, shape: tuple[int, int, int
         counts.indices[a:b].tobytes() + counts.data[a:b].tobytes()
         for a, b in zip(counts.indptr[:-1], counts.indptr[1:], strict=True)
     ]
-    return Ratings(counts[np.array(sorted(range(units), key=keys.__getitem__), dtype=np.int64)], arms, levels, exact)
+    order = np.array(sorted(range(units), key=keys.__getitem__), dtype=np.int64)
+    return Ratings(counts[order], arms, levels, order, exact)
 
 
 def responsibilities(ratings: Ratings, mixture: Mixture) -> Floats:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from headwater.arrays import Floats, Ints
 from headwater.complaints import shown
@@ -176,11 +177,11 @@ def _latent(log: Log, options: Options) -> Segmented:
     soft = (ratings.counts.T @ share).reshape(per_level).transpose(0, 2, 1)
     options.progress("finding how sure they are", 0.9)
     worth = effective_counts(ratings, mixture, rng)
-    n, level_total = levels.merge(counts.n)[:, 0], levels.merge(counts.total)[:, 0]
-    mean = np.divide(level_total, n, out=np.zeros_like(level_total), where=n > 0)
+    paid = sparse.csr_array((sample.rewards, (sample.unit, sample.arm)), shape=shape[:2])[ratings.order]
+    total, level_total = np.asarray(paid.T @ share), levels.merge(counts.total)[:, 0]
     facts = sample.facts | {"arms_per_unit": round(pairs / sample.units, 2)}
     return Segmented(
-        arms, [f"kind {j + 1}" for j in range(kinds)], mixture.p, levels, soft, np.einsum("kjm,km->kj", soft, mean),
+        arms, [f"kind {j + 1}" for j in range(kinds)], mixture.p, levels, soft, total,
         level_total, worth, "mixture of channels", choice, stability, facts=facts,
     )  # fmt: skip
 

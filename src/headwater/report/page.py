@@ -105,10 +105,11 @@ def write_report(simulations: Sequence[Simulation], path: Path) -> None:
         about = f"{run.replications:,} runs of {run.horizon:,} rounds, seed {run.seed}, B = {run.reward_range:g}."
         body += f"<section><h2>{title}</h2><p>{about}</p>{_regret(run, f'regret-{n}', limits(run.problem))}</section>"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(_document("Simulations", body), encoding="utf-8")
+    path.write_text(document("Simulations", body), encoding="utf-8")
 
 
-def _document(title: str, body: str) -> str:
+def document(title: str, body: str) -> str:
+    """A page that needs no network: the style and plotly's script travel inside."""
     from plotly.offline import get_plotlyjs
 
     return (
@@ -132,7 +133,7 @@ def _paper_page(panels: Sequence[Panel], sections: Sequence[str], long: str) -> 
         f"<nav>{links} <a href='#past'>past the paper</a>{' <a href=#long>long runs</a>' if long else ''}</nav>"
         f"{_summary(panels)}{_past(panels)}{long}{''.join(sections)}"
     )
-    return _document("Correlated bandits with a latent source: the paper, computed", body)
+    return document("Correlated bandits with a latent source: the paper, computed", body)
 
 
 def _summary(panels: Sequence[Panel]) -> str:
