@@ -58,7 +58,7 @@ def changed(**columns: Any) -> dict[str, Any]:
         (changed(ad=["a", " "] * 30), HOW, 'arms: got " "; expected a name of 1 to 200 printable characters'),
         (changed(who=[None] * 60), HOW, "a table in memory: no row has all of arm, reward, segment"),
         (pa.table(ROWS).slice(0, 0), HOW, "a table in memory: the table has no rows"),
-        (changed(won=[None] * 60), HOW, 'column "won": got values of type null; expected numbers'),
+        (changed(won=[None] * 60), HOW, "a table in memory: no row has all of arm, reward, segment"),
         (ROWS, HOW | {"missing": "x"}, 'missing: got "x"; expected a number, as the rewards are numbers'),
         (ROWS, HOW | {"until": 3}, "until: got no time column; expected one"),
         (ROWS, HOW | {"time": "day", "until": "May"}, 'until: got "May"; expected a value like those of "day" (int64): '),

@@ -50,7 +50,11 @@ def open_source(data: Any, *, database: str | None = None) -> Source:
         return _database_table(str(data), database) if database is not None else _file(Path(data))
     if database is not None:
         raise ProblemError(f"data: got {shown(data)}; expected the name of a table of {safe_address(database)}")
-    return Source(_in_memory(data), "a table in memory")
+    table = _in_memory(data)
+    backend = _duckdb()
+    backend.con.register("log", table)
+    with asking():
+        return Source(backend.table("log"), "a table in memory", backend)
 
 
 def need_ibis() -> Any:
@@ -61,6 +65,13 @@ def need_ibis() -> Any:
     except ImportError:
         raise ProblemError(f"fitting needs ibis and DuckDB, which are not installed: {INSTALL}") from None
     return ibis
+
+
+def _duckdb(*args: Any, **more: Any) -> Any:
+    """A connection of our own, which draws no bar of progress over our output."""
+    backend = need_ibis().duckdb.connect(*args, **more)
+    backend.con.execute("SET enable_progress_bar = false")
+    return backend
 
 
 @contextmanager
@@ -95,7 +106,7 @@ def _file(path: Path) -> Source:
             raise ProblemError(f"{one}: {'is a folder' if one.is_dir() else 'there is no such file'}; expected a file of logs")
     if not found:
         raise ProblemError(f"{path}: no file has such a name")
-    backend = ibis.duckdb.connect()
+    backend = _duckdb()
     names = [str(one) for one in found]
     try:
         with asking():
@@ -110,16 +121,11 @@ def _file(path: Path) -> Source:
 
 def _database_table(name: str, database: str) -> Source:
     ibis = need_ibis()
-    address = database
-    if "://" not in database:
-        if not Path(database).is_file():
-            raise ProblemError(
-                f"database: there is no file {database}; expected one, or an address such as postgres://host/name"
-            )
-        address = f"duckdb://{Path(database).resolve()}?read_only=True"
+    if "://" not in database and not Path(database).is_file():
+        raise ProblemError(f"database: there is no file {database}; expected one, or an address such as postgres://host/name")
     try:
         with asking():
-            backend = ibis.connect(address)
+            backend = ibis.connect(database) if "://" in database else _duckdb(Path(database).resolve(), read_only=True)
     except ImportError as error:
         raise ProblemError(f'database: {first_line(error)}; for PostgreSQL: pip install "headwater[postgres]"') from None
     except Exception as error:  # noqa: BLE001 - every driver has exceptions of its own
@@ -137,14 +143,14 @@ def _database_table(name: str, database: str) -> Source:
 
 
 def _in_memory(data: Any) -> Any:
-    ibis = need_ibis()
     import pyarrow as pa
 
     try:
         table = pa.table(dict(data)) if isinstance(data, Mapping) else data if isinstance(data, pa.Table) else pa.table(data)
     except (TypeError, ValueError, pa.ArrowException) as error:
         raise ProblemError(f"data: got {shown(data)}; expected a path or a table: {first_line(error)}") from None
-    return ibis.memtable(table)
+    # a column without a value has no type; as a text it is a column without a value everywhere
+    return table.cast(pa.schema([(f.name, pa.string() if pa.types.is_null(f.type) else f.type) for f in table.schema]))
 
 
 def safe_address(address: str) -> str:
