@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import shlex
 from pathlib import Path
 
@@ -87,3 +88,8 @@ def test_the_readme_names_every_module() -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), target
+
+
+def test_the_example_log_is_what_its_script_makes() -> None:
+    made = runpy.run_path(str(ROOT / "examples" / "offers.py"))["make"]()
+    assert (ROOT / "examples" / "offers.csv").read_text(encoding="utf-8") == made

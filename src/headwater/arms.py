@@ -126,7 +126,7 @@ def arm_body(name: str, arm: Arm, latent: Latent) -> Any:
 
 
 def _plain_entry(value: Any) -> Any:
-    return [plain(v) for v in value] if isinstance(value, list) else value if isinstance(value, str) else plain(value)
+    return [_plain_entry(v) for v in value] if isinstance(value, list) else value if isinstance(value, str) else plain(value)
 
 
 def tabulate(arm: Arm, latent: Discrete | Vector) -> Floats:

@@ -199,7 +199,8 @@ def print_simulation(run: Simulation) -> None:
 def print_fit(fit: Fit) -> None:
     """The mean reward of every arm for every segment, the largest of each segment in bold, and what is shaky."""
     console = _console()
-    title = f"{fit.name}: {len(fit.arms)} arms, {len(fit.segments)} segments ({fit.method})"
+    many = "segment" if len(fit.segments) == 1 else "segments"
+    title = f"{fit.name}: {len(fit.arms)} arms, {len(fit.segments)} {many} ({fit.method})"
     console.print(Text(title, style="italic"))
     table = Table()
     table.add_column("mean reward")

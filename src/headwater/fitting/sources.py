@@ -95,7 +95,6 @@ def need_sklearn() -> Any:
 
 
 def _file(path: Path) -> Source:
-    ibis = need_ibis()
     kind = next((kind for suffix, kind in SUFFIXES.items() if path.name.lower().endswith(suffix)), None)
     if kind is None:
         raise ProblemError(f"{path}: got a name that ends in {shown(path.suffix)}; expected a .csv or .parquet file")
