@@ -82,6 +82,7 @@ class Fit:
             edges = self.levels.edges
             fine = bool(np.all((outcomes[:-1] < edges) & (edges <= outcomes[1:])))
             out = {"outcomes": (outcomes if fine else channel.outcomes).tolist(), "edges": edges.tolist()}
+        out["observations"] = _short(channel.effective + channel.strength)
         return out | {"probabilities": [_millionths(row).tolist() for row in channel.probabilities]}
 
     def level(self, rewards: Floats) -> Ints:
