@@ -58,9 +58,9 @@ def test_in_the_simulator() -> None:
 
 @on_device
 @pytest.mark.parametrize("name", ["ucb1", "c-ucb"])
-@pytest.mark.parametrize(("arms", "atoms"), [(2, 1), (2, 3), (3, 5), (4, 6), (9, 4), (11, 40)])
+@pytest.mark.parametrize(("arms", "atoms"), [(2, 1), (2, 3), (3, 5), (4, 6), (11, 40), (3, 300), (17, 4), (120, 2)])
 def test_ucb1_agrees_action_for_action(name: str, arms: int, atoms: int) -> None:
-    """Up to 8 arms written out, beyond by loops; up to 16 atoms by comparing, beyond by the guide table."""
+    """Few arms written out, with the table and the atoms in shared memory or not; beyond by loops, the means there or not."""
     same(*both(toy(arms, atoms), make_spec(name)))
 
 

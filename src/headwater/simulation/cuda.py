@@ -129,23 +129,24 @@ class _Run:
     def __init__(self, model: Model, spec: Spec, checkpoints: Ints, seed: int, real: Any) -> None:
         from headwater.simulation import cuda_kernel
 
-        self.cuda, self.threads, self.simulated = cuda_kernel.cuda, cuda_kernel.THREADS, cuda_kernel.SIMULATED
+        self.cuda, self.simulated = cuda_kernel.cuda, cuda_kernel.SIMULATED
         self.rounds = [int(c) for c in checkpoints]
         self.key = streams.seed_words(seed)
         self.rule, self.filtered = kernel.RULES[spec.rule.code], spec.reference != "none"
         self.scale = model.scale
         self.real, self.arms, atoms = real, *model.level.shape
-        cells = _cells(model)
-        self.whole = np.int64 if cells.size >= 2**31 else engine._integers(model, self.rounds[-1])
+        cells, horizon = _cells(model), self.rounds[-1]
+        # Besides sums, a whole number holds a place in the table, and an arm's rank: its pulls and its number.
+        narrow = max(cells.size, (horizon + 1) * cuda_kernel.UNROLLED_ARMS) < 2**31
+        self.whole = engine._integers(model, horizon) if narrow else np.int64
         self.rows = cuda_kernel.row_count(self.arms, self.filtered)
-        # A threshold of 2**53 is never reached: the atoms after it have probability 0.
-        limits = 0 if model.guide.size else int((model.thresholds < 2**streams.UNIFORM_BITS).sum())
-        kind: Any = (self.arms, atoms, limits, self.rule, self.filtered, real, self.whole, self.rounds[-1] > ROOTS)
-        self.kernel: Callable[[tuple[int, int]], Any] = lambda halves: cuda_kernel.kernel_for(*kind, halves)
-        guided = model.guide if model.guide.size else np.zeros(1, dtype=np.int64)
-        thresholds = model.thresholds if model.thresholds.size else np.zeros(1, dtype=np.int64)
-        self.draws = (*map(self.cuda.to_device, (thresholds, guided)), guide_shift(model.guide))
-        roots = _roots(min(self.rounds[-1], ROOTS)).astype(real)
+        guide = model.guide if model.guide.size else streams.guide_table(model.thresholds)
+        sizes = self.arms, atoms, guide.size, _steps(model.thresholds, guide)
+        kind = cuda_kernel.Kind(*sizes, self.rule, self.filtered, real, self.whole, horizon > ROOTS)
+        self.kernel: Callable[[tuple[int, int]], Any] = lambda halves: cuda_kernel.kernel_for(kind, halves)
+        thresholds = model.thresholds if model.thresholds.size else np.array([2**streams.UNIFORM_BITS])  # never reached
+        self.draws = (*map(self.cuda.to_device, (thresholds, guide)), guide_shift(guide))
+        roots = _roots(min(horizon, ROOTS)).astype(real)
         self.tables = self.cuda.to_device(cells.astype(self.whole)), self.cuda.to_device(roots)
         self.params = tuple(real(x) for x in (model.unit, spec.sd(model.scale), model.low, model.span))
 
@@ -172,14 +173,13 @@ class _Run:
     def launch(self, state: Any, first: int, t: int, length: int, halves: tuple[int, int]) -> None:
         """Rounds t + 1, ..., t + length of the replications whose columns ``state`` holds."""
         size = state.shape[1]
-        threads = min(self.threads, size)
         factor = self.cuda.to_device(_factors(t, length, self.scale, self.rule == kernel.UCB1).astype(self.real))
         where = (first, size, *self.key, t, np.int32(length))
         cells, roots = self.tables
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Grid size")  # few replications are the caller's choice
-            play = self.kernel(halves)[-(-size // threads), threads]
-            play(*where, *self.draws, cells, factor, roots, *self.params, state)
+            warnings.filterwarnings("ignore", message=".*Grid size")  # few replications are the caller's choice
+            play, threads = self.kernel(halves)
+            play[-(-size // threads), min(threads, size)](*where, *self.draws, cells, factor, roots, *self.params, state)
 
 
 _NOTHING = np.empty((0, 0), dtype=np.int64)
@@ -197,10 +197,21 @@ def _stretch(t: int, checkpoint: int, longest: int) -> tuple[int, tuple[int, int
 
 
 def _cells(model: Model) -> Ints:
-    """What arm k pays at atom j, then its excess over every target: K + 1 numbers from (k J + j)(K + 1) on."""
+    """What arm k pays at atom j, then its slack, minus its excess, against every target: K + 1 numbers a pair."""
     arms = len(model.level)
     by_atom = model.table[np.arange(arms)[:, None], model.level]
-    return np.ascontiguousarray(np.roll(by_atom, 1, axis=2)).ravel()
+    return np.concatenate([by_atom[:, :, arms:], -by_atom[:, :, :arms]], axis=2).ravel()
+
+
+def _steps(thresholds: Ints, guide: Ints) -> int:
+    """How many thresholds lie inside one cell of the guide table, at most: so many comparisons find an atom from there.
+
+    >>> thresholds = streams.latent_thresholds(np.array([0.5, 0.01, 0.01, 0.48]))
+    >>> _steps(thresholds, streams.guide_table(thresholds))
+    2
+    """
+    ends = np.arange(1, guide.size + 1) << guide_shift(guide)
+    return int((np.searchsorted(thresholds, ends) - guide).max())
 
 
 _root = compiled(indices.reciprocal_root)
