@@ -48,6 +48,7 @@ UNROLLED_ARMS = 16  # beyond, their means and roots would not fit into registers
 
 # Constants of a kernel: what they mean, and an example; kernel_for gives them.
 ARMS, ATOMS, CELL = 3, 5, 4  # CELL: numbers in a cell of the table
+WORDS = 1  # of 32 bits, one for every arm
 SHARED, STRIDE, READ = (
     True,
     128,
@@ -115,6 +116,7 @@ def kernel_for(kind: Kind, halves: tuple[int, int]) -> tuple[Any, int]:
         "READ": kind.arms * threads if blocks else 1,
         "ATOMS": kind.atoms,
         "CELL": kind.arms + 1,
+        "WORDS": -(-kind.arms // 32),
         "RULE": kind.rule,
         "INDEX": np.uint32 if kind.whole is np.int32 else np.uint64,
     }
@@ -131,6 +133,7 @@ def play(first, size, k0, k1, start, length, thresholds, guide, shift, cells, fa
     r = cuda.grid(1)
     if r >= size:
         return
+    column = np.uint64(r)
     n = cuda.local.array(ARMS, WHOLE)
     total = cuda.local.array(ARMS, WHOLE)
     out = cuda.local.array(ARMS, WHOLE)
@@ -142,6 +145,7 @@ def play(first, size, k0, k1, start, length, thresholds, guide, shift, cells, fa
         mean = cuda.local.array(ARMS, REAL)
         root = cuda.local.array(ARMS, REAL)
         i = np.uint32(0)
+    barred = cuda.local.array(WORDS, np.uint32)  # by the reference arm
     reference = ZERO
     most = ZERO
     if start == 0:
@@ -159,6 +163,14 @@ def play(first, size, k0, k1, start, length, thresholds, guide, shift, cells, fa
         if n[k] > most:
             most = n[k]
             reference = WHOLE(k)
+    # While an arm is barred, ``out`` lacks the round since when: the round until when is added when it is free, or at the end.
+    for w in range(WORDS):
+        barred[w] = 0
+    if FILTERED:
+        for k in range(ARMS):
+            if state[3 * ARMS + reference * ARMS + k, r] < 0:
+                barred[k >> 5] |= np.uint32(1) << np.uint32(k & 31)
+                out[k] = WHOLE(out[k] - start)
     for b in range(length // (TO - FROM)):
         c0, c1, c2, c3 = counter(start // 2 + b, first + r, LATENT, 0)
         w0, w1, w2, w3 = philox(c0, c1, c2, c3, k0, k1)
@@ -171,6 +183,9 @@ def play(first, size, k0, k1, start, length, thresholds, guide, shift, cells, fa
             p, q = 0, 0
             for k in range(ARMS):
                 at = np.uint32(k * STRIDE + i)
+                free = True
+                if FILTERED:
+                    free = ((barred[k >> 5] >> np.uint32(k & 31)) & np.uint32(1)) == 0
                 if RULE == UCB1:
                     x = _index(mean[at], root[at], ahead)
                 elif RULE == NORMAL:
@@ -179,13 +194,9 @@ def play(first, size, k0, k1, start, length, thresholds, guide, shift, cells, fa
                     x = REAL(normal(mean[at], root[at], sd, quantile(open_unit(q if k % 2 else p))))
                 else:
                     x = -INFINITY
-                    if best < INFINITY and kl_reaches(mean[at], float(n[k]), best, ahead, low, span):
+                    if free and best < INFINITY and kl_reaches(mean[at], float(n[k]), best, ahead, low, span):
                         x = REAL(kl_ucb(mean[at], float(n[k]), ahead, low, span))
-                better = x > best
-                if FILTERED:
-                    free = state[3 * ARMS + reference * ARMS + k, r] >= 0
-                    out[k] = WHOLE(out[k] + cuda.selp(free, ZERO, ONE))
-                    better = better & free
+                better = free & (x > best)
                 best = cuda.selp(better, x, best)
                 arm = cuda.selp(better, WHOLE(k), arm)
             # What it pays, and its new mean.
@@ -195,12 +206,29 @@ def play(first, size, k0, k1, start, length, thresholds, guide, shift, cells, fa
             at = np.uint32(arm * STRIDE + i)
             mean[at], root[at] = _refreshed(total[arm], n[arm], unit, roots)
             if FILTERED:
-                if n[arm] > most or (n[arm] == most and arm < reference):
+                leads = n[arm] > most or (n[arm] == most and arm < reference)
+                if leads:
                     most = n[arm]
                     reference = arm
-                for ell in range(ARMS):
-                    state[3 * ARMS + arm * ARMS + ell, r] += cells[INDEX(cell + 1 + ell)]
+                row = np.uint64(3 * ARMS + arm * ARMS)
+                for w in range(WORDS):
+                    now = np.uint32(0)
+                    for ell in range(32 * w, min(32 * w + 32, ARMS)):
+                        place = row + np.uint64(ell)
+                        slack = WHOLE(state[place, column] + cells[INDEX(cell + 1 + ell)])
+                        state[place, column] = slack
+                        now |= np.uint32(slack < 0) << np.uint32(ell & 31)
+                    if leads:
+                        changed = np.uint32(barred[w] ^ now)
+                        barred[w] = now
+                        while changed:
+                            bit = np.uint32(cuda.ffs(changed) - 1)
+                            other = 32 * w + np.int64(bit)
+                            played = start + (TO - FROM) * b + half - FROM + 1
+                            out[other] = WHOLE(out[other] - played if (now >> bit) & np.uint32(1) else out[other] + played)
+                            changed = np.uint32(changed & (changed - np.uint32(1)))
     for k in range(ARMS):
         state[k, r] = n[k]
         state[ARMS + k, r] = total[k]
-        state[2 * ARMS + k, r] = out[k]
+        held = (barred[k >> 5] >> np.uint32(k & 31)) & np.uint32(1)
+        state[2 * ARMS + k, r] = WHOLE(out[k] + start + length if held else out[k])
