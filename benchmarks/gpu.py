@@ -1,16 +1,19 @@
-"""The GPU engine on a real GPU: is it equal to the CPU engine, and how fast is it?
+"""The GPU engine on a real GPU: is it equal to the CPU engine, and how fast is it beside it?
 
-``python benchmarks/gpu.py --output gpu.json`` checks, measures, prints a page in Markdown and writes the numbers as JSON. Exit
-status 1 where a check fails. About two minutes on an H200. ``--quick`` is a smoke test, also for numba-cuda's simulator.
+``python benchmarks/gpu.py --output benchmarks/gpu.json`` checks, measures, and writes what it found as JSON; then
+``python benchmarks/gpu_page.py`` writes it into docs/gpu.md. Exit status 1 where a check fails. About three minutes on an H200.
+``--quick`` is a smoke test, also for numba-cuda's simulator.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import importlib
 import importlib.util
 import json
 import math
+import os
 import sys
 import time
 from pathlib import Path
@@ -39,15 +42,31 @@ class Sizes(NamedTuple):
     horizon: int
     replications: int  # of a check
     random: int  # problems
-    speed_horizon: int
-    counts: tuple[int, ...]  # replications to measure at
-    arms: tuple[int, ...]  # numbers of arms to measure
-    work: int  # rounds x arms of one measurement with many arms
+    many: int  # replications to measure at
+    slow: int  # and of rules that take logarithms
+    counts: tuple[int, ...]  # replications, horizons and arms to measure growth over
+    horizons: tuple[int, ...]
+    arms: tuple[int, ...]
+    work: int  # rounds x arms of one measurement against the number of arms
+    second: float  # how long the CPU is measured
     repeats: int
 
 
-FULL = Sizes(10_000, 4_096, 10, 10_000, (2**17, 2**18, 2**19, 2**20, 2**21), (2, 4, 8, 16, 64), 2**34, 3)
-QUICK = Sizes(50, 3, 2, 20, (2, 4), (2, 9), 2**8, 1)
+FULL = Sizes(
+    horizon=10_000,
+    replications=4_096,
+    random=12,
+    many=2**21,
+    slow=2**17,
+    counts=tuple(2**e for e in range(11, 22)),
+    horizons=(1_000, 10_000, 100_000, 1_000_000),
+    arms=tuple(2**e for e in range(1, 12)),
+    work=2**34,
+    second=0.5,
+    repeats=3,
+)
+QUICK = Sizes(50, 3, 2, 4, 2, (2, 4), (10, 20), (2, 4), 2**8, 0.01, 1)
+MEMORY = 2**34  # bytes of sums in a measurement with many arms
 
 
 def laid_out(problem: Problem) -> Model:
@@ -75,6 +94,7 @@ def check(sizes: Sizes) -> list[dict[str, Any]]:
     """Every check, with what it found."""
     models = {name: paper_model(name) for name in ("two-arms", "discrete-1", "discrete-2", "discrete-3")}
     shapes = [(2, 7, 1), (4, 6, 1), (3, 5, 1), (3, 5, 2), (3, 5, 3), (2, 7, 2), (4, 6, 2), (6, 9, 1), (9, 17, 1), (12, 100, 1)]
+    shapes += [(20, 30, 1), (150, 5, 1)]
     models |= {f"random {i}, K = {k}, J = {j}": random_model(k, j, i) for k, j, i in shapes[: sizes.random]}
     every = np.unique(np.geomspace(1, sizes.horizon, 40).astype(np.int64))
     even = np.unique(2 * ((every + 1) // 2))
@@ -131,29 +151,47 @@ def _draws(sizes: Sizes) -> dict[str, Any]:
 
 
 def measure(sizes: Sizes) -> list[dict[str, Any]]:
-    """Rounds a second, without compiling: at K = 3 against the number of replications, then against K."""
+    """Rounds a second on K = 3 arms, beside the CPU."""
     found = []
-    paper = paper_model("discrete-3")
-    for policy in ("c-ucb", "ucb1"):
-        for precision in ("float32", "float64"):
-            for count in sizes.counts:
-                found.append(_speed("discrete-3", paper, policy, precision, sizes.speed_horizon, count, sizes.repeats))
-    for policy in ("ts", "kl-ucb"):
-        found.append(_speed("discrete-3", paper, policy, "float64", sizes.speed_horizon, sizes.counts[0], 1))
-    for name in ("discrete-1", "discrete-2"):
-        case = paper_model(name)
-        found.append(_speed(name, case, "c-ucb", "float32", sizes.speed_horizon, sizes.counts[-1], sizes.repeats))
-    for arms in sizes.arms:
-        model = random_model(arms, 5, 2)
-        horizon = min(sizes.speed_horizon, 2_000)
-        count = max(2, min(2**20, sizes.work // (horizon * arms)))
+    for name in ("discrete-1", "discrete-2", "discrete-3"):
+        model = paper_model(name)
         for policy in ("c-ucb", "ucb1"):
-            found.append(_speed("random", model, policy, "float64", horizon, count, 1))
+            cpu = _on_the_cpu(model, policy, sizes.horizon, sizes.second)
+            for precision in ("float32", "float64"):
+                line = _speed(model, policy, precision, sizes.horizon, sizes.many, sizes.repeats)
+                found.append(_said({"problem": name, **line, "cpu_rounds_per_second": cpu}))
+    model = paper_model("discrete-2")
+    for policy in ("ts", "c-ts", "kl-ucb", "c-kl-ucb"):
+        cpu = _on_the_cpu(model, policy, sizes.horizon, sizes.second)
+        line = _speed(model, policy, "float64", sizes.horizon, sizes.slow, 1)
+        found.append(_said({"problem": "discrete-2", **line, "cpu_rounds_per_second": cpu}))
     return found
 
 
-def _speed(name: str, model: Model, policy: str, precision: Any, horizon: int, count: int, repeats: int) -> dict[str, Any]:
-    """The best of some runs, the first of which compiles; everything else counts: copies, launches, the result on the host."""
+def growth(sizes: Sizes) -> dict[str, list[dict[str, Any]]]:
+    """C-UCB against replications and rounds, K = 3, and C-UCB and UCB1 against the number of arms, beside the CPU."""
+    model = paper_model("discrete-2")
+    print("against replications, then rounds, then arms")
+    by_count = [_said(_speed(model, "c-ucb", "float32", sizes.horizon, count, sizes.repeats)) for count in sizes.counts]
+    by_horizon = [_said(_speed(model, "c-ucb", "float32", horizon, sizes.slow, sizes.repeats)) for horizon in sizes.horizons]
+    by_arms = []
+    for arms in sizes.arms:
+        model, horizon = random_model(arms, 5, 2), 2 * max(sizes.arms)
+        count = max(2, min(2**20, sizes.work // (horizon * arms), MEMORY // (4 * arms * arms)))
+        for policy in ("c-ucb", "ucb1"):
+            cpu = _on_the_cpu(model, policy, horizon, sizes.second)
+            line = _speed(model, policy, "float64", horizon, count, 1)
+            by_arms.append(_said({**line, "cpu_rounds_per_second": cpu}))
+    return {"replications": by_count, "rounds": by_horizon, "arms": by_arms}
+
+
+def _said(line: dict[str, Any]) -> dict[str, Any]:
+    print({name: f"{x:.3g}" if isinstance(x, float) else x for name, x in line.items()}, flush=True)
+    return line
+
+
+def _speed(model: Model, policy: str, precision: Any, horizon: int, count: int, repeats: int) -> dict[str, Any]:
+    """The best of some runs, after one that compiles: in all, the result in the host's memory, and of the GPU alone."""
     spec, end = make_spec(policy), np.array([horizon], dtype=np.int64)
     assert cuda_reason(model, spec) is None
     options: Any = {"seed": SEED, "precision": precision, "checkpoints": end}
@@ -164,13 +202,11 @@ def _speed(name: str, model: Model, policy: str, precision: Any, horizon: int, c
         start = time.perf_counter()
         simulate_counts_cuda(model, spec, **options, replications=count)
         best = min(best, time.perf_counter() - start)
-    kernel = min(_on_the_gpu(model, spec, end, precision, count) for _ in range(repeats))
+    alone = min(_on_the_gpu(model, spec, end, precision, count) for _ in range(repeats))
     arms, atoms = model.level.shape
-    line = {"problem": name, "arms": arms, "atoms": atoms, "policy": policy, "precision": precision, "horizon": horizon}
-    line |= {"replications": count, "seconds": best, "rounds_per_second": horizon * count / best, "first_call": compiling}
-    line |= {"kernel_seconds": kernel, "kernel_rounds_per_second": horizon * count / kernel}
-    print(f"{line['kernel_rounds_per_second']:10.3g} rounds/s, {line['rounds_per_second']:.3g} in all  {line}", flush=True)
-    return line
+    line = {"arms": arms, "atoms": atoms, "policy": policy, "precision": precision, "horizon": horizon, "replications": count}
+    rates = {"rounds_per_second": horizon * count / best, "gpu_rounds_per_second": horizon * count / alone}
+    return {**line, "seconds": best, "gpu_seconds": alone, "first_call_seconds": compiling, **rates}
 
 
 def _on_the_gpu(model: Model, spec: Any, end: Any, precision: str, count: int) -> float:
@@ -187,17 +223,22 @@ def _on_the_gpu(model: Model, spec: Any, end: Any, precision: str, count: int) -
     return time.perf_counter() - start
 
 
-def page(report: dict[str, Any]) -> str:
-    """The measurements as a table."""
-    titles = ("problem", "K", "J", "policy", "precision", "T", "replications", "rounds a second", "with copies to the host")
-    rows = ["| " + " | ".join(titles) + " |", "|---|--:|--:|---|---|--:|--:|--:|--:|"]
-    for x in report["speed"]:
-        kind = f"| {x['problem']} | {x['arms']} | {x['atoms']} | {x['policy']} | {x['precision']} "
-        size = f"| {x['horizon']:,} | {x['replications']:,} "
-        rows.append(kind + size + f"| {x['kernel_rounds_per_second']:.3g} | {x['rounds_per_second']:.3g} |")
-    passed = sum(x["passed"] for x in report["checks"])
-    on = f"{report['device']}, " + ", ".join(f"{name} {version}" for name, version in report["versions"].items())
-    return "\n".join([f"{on}: {passed} of {len(report['checks'])} checks hold.", "", *rows])
+def _on_the_cpu(model: Model, policy: str, horizon: int, second: float) -> float:
+    """Rounds a second of the CPU engine on all cores, the better of two runs of so many seconds."""
+    options: Any = {"checkpoints": np.array([horizon], dtype=np.int64), "seed": SEED}
+    count, best, cores = os.cpu_count() or 1, 0.0, os.cpu_count() or 1
+    simulate_counts(model, make_spec(policy), **options, replications=count)  # compiles
+    for _ in range(2):
+        took = math.inf
+        while True:
+            start = time.perf_counter()
+            simulate_counts(model, make_spec(policy), **options, replications=count)
+            took = time.perf_counter() - start
+            if took >= second / 2:
+                break
+            count = max(2 * count, int(count * min(16.0, second / took))) // cores * cores
+        best = max(best, horizon * count / took)
+    return best
 
 
 def main() -> int:
@@ -210,17 +251,19 @@ def main() -> int:
         print(reason, file=sys.stderr)
         return 2
     sizes = QUICK if options.quick else FULL
-    report: dict[str, Any] = {"device": _device(), "versions": _versions(), "checks": [], "speed": []}
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    report: dict[str, Any] = {"date": today, "device": _device(), "cores": os.cpu_count(), "versions": _versions()}
     start = time.perf_counter()
     if options.only != "speed":
         report["checks"] = check(sizes)
     if options.only != "checks":
-        report["speed"] = measure(sizes)
+        report |= {"speed": measure(sizes), "growth": growth(sizes)}
     report["seconds"] = time.perf_counter() - start
     if options.output is not None:
-        options.output.write_text(json.dumps(report, indent=1), encoding="utf-8")
-    print("\n" + page(report) + f"\n\n{report['seconds']:.0f} s in all")
-    return 0 if all(x["passed"] for x in report["checks"]) else 1
+        options.output.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    checks = report.get("checks", [])
+    print(f"{sum(x['passed'] for x in checks)} of {len(checks)} checks hold; {report['seconds']:.0f} s in all")
+    return 0 if all(x["passed"] for x in checks) else 1
 
 
 def _device() -> str:
