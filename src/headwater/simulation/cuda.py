@@ -13,6 +13,8 @@ import importlib.util
 import math
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -27,6 +29,7 @@ from headwater.policies.rules import Spec
 from headwater.simulation import engine
 from headwater.simulation.draws import guide_shift
 from headwater.simulation.engine import Counts, Model
+from headwater.simulation.threads import core_count
 
 __all__ = ["Precision", "cuda_reason", "missing_gpu", "simulate_counts_cuda"]
 
@@ -34,7 +37,8 @@ Precision = Literal["float64", "float32"]
 
 LAUNCH_WORK = 2**33  # rounds x arms of all replications in one launch: well under a second, so that Ctrl-C works
 LAUNCH_ROUNDS = 8192
-BATCH = 2**20  # replications at a time: enough for every thread of the largest GPU, several times
+BATCH = 2**18  # replications at a time: enough for every thread of the largest GPU
+PART = 2**16  # replications that a thread brings to their place at a time
 MAX_CELLS = 2**28  # excesses, laid out on the GPU by atom: 2 GB
 ROOTS = 2**22  # horizon up to which 1 / sqrt(n) is one table; beyond, each thread computes it
 
@@ -106,30 +110,37 @@ def simulate_counts_cuda(
     run = _Run(model, spec, checkpoints, seed, np.float32 if single else np.float64)
     arms = len(model.level)
     pulls = np.zeros((replications, checkpoints.size, arms), dtype=np.int64)
-    reward = np.zeros((replications, checkpoints.size), dtype=np.int64)
+    reward = np.zeros((replications, checkpoints.size))
     excluded = np.zeros((replications, arms), dtype=np.int64)
+
+    def keep(step: _Step, c: int, start: int) -> None:
+        stop = min(start + PART, step.stop)
+        counts, to = step.counts[:, start - step.start : stop - step.start], slice(start, stop)
+        for k in range(arms):  # much faster than all at once
+            pulls[to, c, k] = counts[k]
+            if run.filtered and c == checkpoints.size - 1:
+                excluded[to, k] = counts[2 * arms + k]
+        np.multiply(counts[arms : 2 * arms].sum(axis=0, dtype=np.int64), model.unit, out=reward[to, c])
+
     done = 0
-    for step in run.play(first, replications):
-        if step.reached is not None:
-            for k in range(arms):  # arm by arm: much faster than a transposed block
-                pulls[step.where, step.reached, k] = step.counts[k]
-                reward[step.where, step.reached] += step.counts[arms + k]
-        if step.reached == checkpoints.size - 1 and run.filtered:
-            for k in range(arms):
-                excluded[step.where, k] = step.counts[2 * arms + k]
-        done += step.rounds * (step.where.stop - step.where.start)
-        if progress is not None:
-            progress(done)
-    return Counts(pulls, np.asarray(reward * model.unit, dtype=float), excluded)
+    with ThreadPoolExecutor(max_workers=core_count()) as pool:  # new memory takes time to get, less so on several cores
+        for step in run.play(first, replications):
+            if step.reached is not None:
+                list(pool.map(partial(keep, step, step.reached), range(step.start, step.stop, PART)))
+            done += step.rounds * (step.stop - step.start)
+            if progress is not None:
+                progress(done)
+    return Counts(pulls, reward, excluded)
 
 
 class _Step(NamedTuple):
     """A launch that is done."""
 
-    where: slice  # its replications
+    start: int  # its replications
+    stop: int
     rounds: int  # that each of them played
     reached: int | None  # the checkpoint at its end, if there is one
-    counts: Ints  # then (2 K, size): pulls and total of every arm, and under a filter (3 K, size): rounds excluded
+    counts: Ints  # then (2 K, size): pulls and total of every arm, or (3 K, size) with its rounds excluded; until the next step
 
 
 class _Run:
@@ -144,27 +155,27 @@ class _Run:
         self.rule, self.filtered = kernel.RULES[spec.rule.code], spec.reference != "none"
         self.scale = model.scale
         self.real, self.arms, atoms = real, *model.level.shape
-        cells, horizon = _cells(model), self.rounds[-1]
+        horizon, numbers = self.rounds[-1], self.arms * atoms * (1 + (self.arms if self.filtered else 0))
         # Besides sums, a whole number holds a place in the table, and an arm's rank: its pulls and its number.
-        narrow = max(cells.size, (horizon + 1) * cuda_kernel.UNROLLED_ARMS) < 2**31
+        narrow = max(numbers, (horizon + 1) * cuda_kernel.UNROLLED_ARMS) < 2**31
         self.whole = engine._integers(model, horizon) if narrow else np.int64
-        self.rows = cuda_kernel.row_count(self.arms, self.filtered)
         self.shown = (3 if self.filtered else 2) * self.arms
         self.stream, self.aside = self.cuda.stream(), self.cuda.stream()
         guide = model.guide if model.guide.size else streams.guide_table(model.thresholds)
         sizes = self.arms, atoms, guide.size, _steps(model.thresholds, guide)
         kind = cuda_kernel.Kind(*sizes, self.rule, self.filtered, real, self.whole, horizon > ROOTS)
+        self.pairs, self.lanes = self.arms**2 if self.filtered else 0, cuda_kernel.lanes_for(kind)
         self.kernel: Callable[[tuple[int, int]], Any] = lambda halves: cuda_kernel.kernel_for(kind, halves)
         thresholds = model.thresholds if model.thresholds.size else np.array([2**streams.UNIFORM_BITS])  # never reached
         self.draws = (*map(self.cuda.to_device, (thresholds, guide)), guide_shift(guide))
         roots = _roots(min(horizon, ROOTS)).astype(real)
-        self.tables = self.cuda.to_device(cells.astype(self.whole)), self.cuda.to_device(roots)
+        self.tables = self.cuda.to_device(_cells(model, self.filtered, self.whole)), self.cuda.to_device(roots)
         self.params = tuple(real(x) for x in (model.unit, spec.sd(model.scale), model.low, model.span))
 
     def batch(self, replications: int) -> int:
         """How many replications run at a time: what they take is at most half of the free memory."""
         free = 2**30 if self.simulated else int(self.cuda.current_context().get_memory_info()[0])
-        each = (self.rows + 2 * self.shown) * np.dtype(self.whole).itemsize
+        each = (3 * self.arms + self.pairs + 2 * self.shown) * np.dtype(self.whole).itemsize
         return max(1, min(replications, BATCH, int(free // 2 // each)))
 
     def play(self, first: int, replications: int) -> Iterator[_Step]:
@@ -172,17 +183,19 @@ class _Run:
         batch = self.batch(replications)
         work = LAUNCH_WORK if self.rule == kernel.UCB1 else LAUNCH_WORK // 64  # logarithms take time
         longest = min(LAUNCH_ROUNDS, max(64, work // (batch * self.arms) // 2 * 2))
-        room = self.cuda.device_array(self.rows * batch, dtype=self.whole)
+        state, sums = self.room(batch)
         copies = [self.cuda.device_array(self.shown * batch, dtype=self.whole) for _ in range(2)]
+        host = np.empty(self.shown * batch, dtype=self.whole)
         told = None
         for start in range(0, replications, batch):
             size = min(batch, replications - start)
-            state = room[: self.rows * size].reshape(self.rows, size)  # the first launch clears it
+            if size < batch:
+                state, sums = self.room(size)
             t = 0
             for c, checkpoint in enumerate(self.rounds):
                 while t < checkpoint:
                     length, halves = _stretch(t, checkpoint, longest)
-                    self.launch(state, first + start, t, length, halves)
+                    self.launch(state, sums, first + start, t, length, halves)
                     t += length
                     copies.reverse()
                     copy = copies[0][: self.shown * size].reshape(self.shown, size)
@@ -191,21 +204,27 @@ class _Run:
                     played = self.cuda.event()
                     played.record(self.stream)
                     if told is not None:
-                        yield self.step(*told)
-                    told = slice(start, start + size), length, c if t == checkpoint else None, copy, played
+                        yield self.step(host, *told)
+                    told = start, size, length, c if t == checkpoint else None, copy, played
         if told is not None:
-            yield self.step(*told)
+            yield self.step(host, *told)
 
-    def step(self, where: slice, rounds: int, reached: int | None, copy: Any, played: Any) -> _Step:
+    def step(self, host: Ints, start: int, size: int, rounds: int, reached: int | None, copy: Any, played: Any) -> _Step:
         """Wait for a launch, and bring what it reached to the host, beside the next launch."""
         played.synchronize()
-        counts = np.empty((self.shown, where.stop - where.start) if reached is not None else (0, 0), dtype=self.whole)
+        counts = host[: self.shown * size].reshape(self.shown, size)
         if reached is not None:
             copy.copy_to_host(counts, stream=self.aside)
             self.aside.synchronize()
-        return _Step(where, rounds, reached, counts)
+        return _Step(start, start + size, rounds, reached, counts)
 
-    def launch(self, state: Any, first: int, t: int, length: int, halves: tuple[int, int]) -> None:
+    def room(self, size: int) -> tuple[Any, Any]:
+        """For the state and the sums of so many replications; the first launch clears it."""
+        sums = (self.pairs, size) if self.lanes == 1 else (size, self.pairs)
+        make = self.cuda.device_array
+        return make((3 * self.arms, size), dtype=self.whole), make(sums if self.filtered else (1, 1), dtype=self.whole)
+
+    def launch(self, state: Any, sums: Any, first: int, t: int, length: int, halves: tuple[int, int]) -> None:
         """Rounds t + 1, ..., t + length of the replications whose columns ``state`` holds."""
         size = state.shape[1]
         factors = _factors(t, length, self.scale, self.rule == kernel.UCB1).astype(self.real)
@@ -215,9 +234,8 @@ class _Run:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*Grid size")  # few replications are the caller's choice
             play, threads = self.kernel(halves)
-            play[-(-size // threads), min(threads, size), self.stream](
-                *where, *self.draws, cells, factor, roots, *self.params, state
-            )
+            launch = play[-(-size * self.lanes // threads), min(threads, size * self.lanes), self.stream]
+            launch(*where, *self.draws, cells, factor, roots, *self.params, state, sums)
 
 
 def _stretch(t: int, checkpoint: int, longest: int) -> tuple[int, tuple[int, int]]:
@@ -231,11 +249,15 @@ def _stretch(t: int, checkpoint: int, longest: int) -> tuple[int, tuple[int, int
     return (1, (0, 1)) if checkpoint == t + 1 else (min(longest, (checkpoint - t) // 2 * 2), (0, 2))
 
 
-def _cells(model: Model) -> Ints:
-    """What arm k pays at atom j, then its slack, minus its excess, against every target: K + 1 numbers a pair."""
-    arms = len(model.level)
-    by_atom = model.table[np.arange(arms)[:, None], model.level]
-    return np.concatenate([by_atom[:, :, arms:], -by_atom[:, :, :arms]], axis=2).ravel()
+def _cells(model: Model, filtered: bool, whole: Any) -> Ints:
+    """What arm k pays at atom j; under a filter then its slack, minus its excess, against every target: K + 1 numbers a pair."""
+    arms, atoms = model.level.shape
+    cells = np.empty((arms, atoms, 1 + arms if filtered else 1), dtype=whole)
+    for k in range(arms):
+        cells[k, :, 0] = model.table[k, model.level[k], arms]
+        if filtered:
+            cells[k, :, 1:] = -model.table[k, model.level[k], :arms]
+    return cells.ravel()
 
 
 def _steps(thresholds: Ints, guide: Ints) -> int:

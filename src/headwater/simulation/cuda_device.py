@@ -73,6 +73,22 @@ def _slow_root(x: Any) -> Any:
     return np.float32(1.0 / math.sqrt(x))
 
 
+def _shuffled(mask, value, lane):  # type: ignore[no-untyped-def]
+    """The value that another lane of the warp has; all lanes of the mask ask at the same time."""
+    return cuda.shfl_sync(mask, value, lane)
+
+
+def _passed(mask, value, lane):  # type: ignore[no-untyped-def]
+    """The same in the simulator, which knows no warps; exact below 2**53."""
+    values = cuda.shared.array(1024, np.float64)
+    i = cuda.threadIdx.x
+    values[i] = value
+    cuda.syncthreads()
+    found = values[i // 32 * 32 + lane]
+    cuda.syncthreads()
+    return type(value)(found)
+
+
 def _alone(x: float, y: float) -> Any:
     """x * y, rounded: numba-cuda fuses a product with the sum that follows, which the CPU does not."""
     return cuda.libdevice.dmul_rn(x, y)
@@ -93,6 +109,7 @@ normal = device(indices.normal_index)
 quantile = device(indices.normal_quantile)
 kl_ucb = device(indices.kl_ucb_index)
 kl_reaches = device(indices.kl_ucb_reaches)
+from_lane = device(_passed if SIMULATED else _shuffled)
 _single_root: Any = _slow_root if SIMULATED else _fast_root
 
 

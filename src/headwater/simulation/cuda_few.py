@@ -46,7 +46,8 @@ def constants(arms: int, atoms: int, starts: int, steps: int, filtered: bool, wh
     """The constants that depend on sizes, for the largest block whose rows fit into shared memory; None if not even a small one
     does.
     """
-    row, cells, limits = 2 + (arms if filtered else 0), arms * atoms * (arms + 1), steps * starts
+    cell = 1 + (arms if filtered else 0)
+    row, cells, limits = 1 + cell, arms * atoms * cell, steps * starts
     size = np.dtype(whole).itemsize
     for threads in BLOCKS:
         rows = arms * row * threads
@@ -63,7 +64,7 @@ def constants(arms: int, atoms: int, starts: int, steps: int, filtered: bool, wh
             "HELD": held,
             "ROW": row,
             "ROWS": rows,
-            "CELL": arms + 1,
+            "CELL": cell,
             "PAIRS": arms * atoms,
             "SHIFT": 32 - (starts - 1).bit_length(),
             "RANKS": 1 << (arms - 1).bit_length(),
@@ -73,7 +74,7 @@ def constants(arms: int, atoms: int, starts: int, steps: int, filtered: bool, wh
     return None
 
 
-def play(first, size, k0, k1, start, length, thresholds, guide, shift, cells, factor, roots, unit, sd, low, span, state):  # type: ignore[no-untyped-def]
+def play(first, size, k0, k1, start, length, thresholds, guide, shift, cells, factor, roots, unit, sd, low, span, state, sums):  # type: ignore[no-untyped-def]
     """As ``cuda_kernel.play``, of which this is the written-out form."""
     rows = cuda.shared.array(ROWS, WHOLE)
     table = cuda.shared.array(CELLS, WHOLE)
@@ -103,17 +104,18 @@ def play(first, size, k0, k1, start, length, thresholds, guide, shift, cells, fa
     root = cuda.local.array(ARMS, REAL)
     slack = cuda.local.array(ARMS, WHOLE)  # the reference arm's
     new = cuda.local.array(ARMS, WHOLE)
-    if start == 0:
-        for s in range(state.shape[0]):
-            state[s, r] = ZERO
     most = ZERO
     reference = ZERO
     for k in range(ARMS):
-        n = state[k, r]
-        total = state[ARMS + k, r]
-        out[k] = state[2 * ARMS + k, r]
+        n = ZERO
+        total = ZERO
+        out[k] = ZERO
         mean[k] = INFINITY
         root[k] = REAL(0.0)
+        if start > 0:
+            n = state[k, r]
+            total = state[ARMS + k, r]
+            out[k] = state[2 * ARMS + k, r]
         if n > 0:
             mean[k], root[k] = _refreshed(total, n, unit, roots)
         rows[k * ROW * THREADS + i] = n
@@ -123,10 +125,10 @@ def play(first, size, k0, k1, start, length, thresholds, guide, shift, cells, fa
             reference = cuda.selp(rank > most, WHOLE(k), reference)
             most = cuda.selp(rank > most, rank, most)
     if FILTERED:
-        for s in range(state.shape[0] - 3 * ARMS):  # not written out: it is long, and not often done
-            rows[(s // ARMS * ROW + 2 + s % ARMS) * THREADS + i] = state[3 * ARMS + s, r]
+        for s in range(sums.shape[0]):  # not written out: it is long, and not often done
+            rows[(s // ARMS * ROW + 2 + s % ARMS) * THREADS + i] = sums[s, r] if start > 0 else ZERO
         for ell in range(ARMS):
-            slack[ell] = state[3 * ARMS + reference * ARMS + ell, r]
+            slack[ell] = rows[(reference * ROW + 2 + ell) * THREADS + i]
     for b in range(length // (TO - FROM)):
         c0, c1, c2, c3 = counter(start // 2 + b, first + r, LATENT, 0)
         w0, w1, w2, w3 = philox(c0, c1, c2, c3, k0, k1)
@@ -186,5 +188,5 @@ def play(first, size, k0, k1, start, length, thresholds, guide, shift, cells, fa
         state[ARMS + k, r] = rows[(k * ROW + 1) * THREADS + i]
         state[2 * ARMS + k, r] = out[k]
     if FILTERED:
-        for s in range(state.shape[0] - 3 * ARMS):
-            state[3 * ARMS + s, r] = rows[(s // ARMS * ROW + 2 + s % ARMS) * THREADS + i]
+        for s in range(sums.shape[0]):
+            sums[s, r] = rows[(s // ARMS * ROW + 2 + s % ARMS) * THREADS + i]
