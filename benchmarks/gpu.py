@@ -66,7 +66,7 @@ FULL = Sizes(
     repeats=3,
 )
 QUICK = Sizes(50, 3, 2, 4, 2, (2, 4), (10, 20), (2, 4), 2**8, 0.01, 1)
-MEMORY = 2**34  # bytes of sums in a measurement with many arms
+MEMORY = 2**35  # bytes of sums in a measurement with many arms
 
 
 def laid_out(problem: Problem) -> Model:
@@ -98,27 +98,29 @@ def check(sizes: Sizes) -> list[dict[str, Any]]:
     models |= {f"random {i}, K = {k}, J = {j}": random_model(k, j, i) for k, j, i in shapes[: sizes.random]}
     every = np.unique(np.geomspace(1, sizes.horizon, 40).astype(np.int64))
     even = np.unique(2 * ((every + 1) // 2))
-    common: Any = {"checkpoints": every, "replications": sizes.replications, "seed": SEED, "first": 2**32 - 100}
+    common: Any = {"replications": sizes.replications, "seed": SEED, "first": 2**32 - 100}
     found = []
     for name, model in models.items():
-        common["checkpoints"] = every if name.startswith("discrete") else even  # an odd one takes two more kernels
+        rounds = every if name.startswith("discrete") else even  # an odd one takes two more kernels
         for policy in ("ucb1", "c-ucb"):
             start = time.perf_counter()
-            theirs = simulate_counts(model, make_spec(policy), **common)
-            ours = simulate_counts_cuda(model, make_spec(policy), **common)
+            theirs = simulate_counts(model, make_spec(policy), **common, checkpoints=rounds)
+            ours = simulate_counts_cuda(model, make_spec(policy), **common, checkpoints=rounds)
             found.append(_line(name, policy, "float64, every checkpoint equal", same(ours, theirs), start))
             if not name.startswith("random"):
-                common["checkpoints"] = even
                 start = time.perf_counter()
-                theirs = simulate_counts(model, make_spec(policy), **common)
-                single = simulate_counts_cuda(model, make_spec(policy), **common, precision="float32")
-                found.append(_line(name, policy, "float32, " + _within(single, theirs)[0], _within(single, theirs)[1], start))
+                theirs = simulate_counts(model, make_spec(policy), **common, checkpoints=even)
+                single = simulate_counts_cuda(model, make_spec(policy), **common, checkpoints=even, precision="float32")
+                what, passed = _within(single, theirs)
+                found.append(_line(name, policy, f"float32, {what}", passed, start))
     found.append(_draws(sizes))
-    for policy in ("ts", "c-ts", "kl-ucb", "c-kl-ucb"):
-        start = time.perf_counter()
-        theirs = simulate_counts(models["discrete-2"], make_spec(policy), **common)
-        ours = simulate_counts_cuda(models["discrete-2"], make_spec(policy), **common)
-        found.append(_line("discrete-2", policy, *_within(ours, theirs), start))
+    for name in ("discrete-2", "random 1, K = 20, J = 30"):
+        rounds = even if name.startswith("discrete") else even[even <= sizes.horizon // 5]
+        for policy in ("ts", "c-ts", "kl-ucb", "c-kl-ucb") if name in models else ():
+            start = time.perf_counter()
+            theirs = simulate_counts(models[name], make_spec(policy), **common, checkpoints=rounds)
+            ours = simulate_counts_cuda(models[name], make_spec(policy), **common, checkpoints=rounds)
+            found.append(_line(name, policy, *_within(ours, theirs), start))
     return found
 
 
@@ -168,21 +170,22 @@ def measure(sizes: Sizes) -> list[dict[str, Any]]:
     return found
 
 
-def growth(sizes: Sizes) -> dict[str, list[dict[str, Any]]]:
-    """C-UCB against replications and rounds, K = 3, and C-UCB and UCB1 against the number of arms, beside the CPU."""
+def growth(sizes: Sizes) -> list[dict[str, Any]]:
+    """C-UCB over replications and rounds, K = 3; C-UCB and UCB1 over the number of arms, beside the CPU."""
     model = paper_model("discrete-2")
-    print("against replications, then rounds, then arms")
-    by_count = [_said(_speed(model, "c-ucb", "float32", sizes.horizon, count, sizes.repeats)) for count in sizes.counts]
-    by_horizon = [_said(_speed(model, "c-ucb", "float32", horizon, sizes.slow, sizes.repeats)) for horizon in sizes.horizons]
-    by_arms = []
+    found = []
+    for count in sizes.counts:
+        found.append(_said({"over": "replications", **_speed(model, "c-ucb", "float32", sizes.horizon, count, sizes.repeats)}))
+    for horizon in sizes.horizons:
+        found.append(_said({"over": "rounds", **_speed(model, "c-ucb", "float32", horizon, sizes.slow, sizes.repeats)}))
     for arms in sizes.arms:
         model, horizon = random_model(arms, 5, 2), 2 * max(sizes.arms)
         count = max(2, min(2**20, sizes.work // (horizon * arms), MEMORY // (4 * arms * arms)))
         for policy in ("c-ucb", "ucb1"):
             cpu = _on_the_cpu(model, policy, horizon, sizes.second)
             line = _speed(model, policy, "float64", horizon, count, 1)
-            by_arms.append(_said({**line, "cpu_rounds_per_second": cpu}))
-    return {"replications": by_count, "rounds": by_horizon, "arms": by_arms}
+            found.append(_said({"over": "arms", **line, "cpu_rounds_per_second": cpu}))
+    return found
 
 
 def _said(line: dict[str, Any]) -> dict[str, Any]:
@@ -212,12 +215,12 @@ def _speed(model: Model, policy: str, precision: Any, horizon: int, count: int, 
 def _on_the_gpu(model: Model, spec: Any, end: Any, precision: str, count: int) -> float:
     """Seconds of the launches alone, all replications at once: nothing is brought to the host."""
     run = _Run(model, spec, end, SEED, np.float32 if precision == "float32" and spec.rule.code == "ucb1" else np.float64)
-    state = run.cuda.device_array((run.rows, count), dtype=run.whole)
+    state, sums = run.room(count)
     run.cuda.synchronize()
     start, t, horizon = time.perf_counter(), 0, int(end[-1])
     while t < horizon:
         length = min(LAUNCH_ROUNDS, horizon - t)
-        run.launch(state, 0, t, length, (0, 2))
+        run.launch(state, sums, 0, t, length, (0, 2))
         t += length
     run.cuda.synchronize()
     return time.perf_counter() - start
@@ -258,12 +261,26 @@ def main() -> int:
         report["checks"] = check(sizes)
     if options.only != "checks":
         report |= {"speed": measure(sizes), "growth": growth(sizes)}
-    report["seconds"] = time.perf_counter() - start
+    report["seconds"] = round(time.perf_counter() - start, 1)
     if options.output is not None:
-        options.output.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+        options.output.write_text(_text(report), encoding="utf-8")
     checks = report.get("checks", [])
     print(f"{sum(x['passed'] for x in checks)} of {len(checks)} checks hold; {report['seconds']:.0f} s in all")
     return 0 if all(x["passed"] for x in checks) else 1
+
+
+def _text(report: dict[str, Any]) -> str:
+    """JSON, a measurement a line, four digits."""
+
+    def short(x: Any) -> str:
+        rounded = {k: float(f"{v:.4g}") if isinstance(v, float) else v for k, v in x.items()} if isinstance(x, dict) else x
+        return json.dumps(rounded)
+
+    parts = []
+    for name, x in report.items():
+        lines = "[\n  " + ",\n  ".join(map(short, x)) + "\n ]" if isinstance(x, list) else short(x)
+        parts.append(f' "{name}": {lines}')
+    return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
 def _device() -> str:
