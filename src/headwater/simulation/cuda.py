@@ -1,4 +1,4 @@
-"""The GPU engine: what :func:`headwater.simulation.engine.simulate_counts` does, one replication per thread.
+"""The GPU engine: what :func:`headwater.simulation.engine.simulate_counts` does, all replications side by side.
 
 The draws are those of the CPU bit for bit. With ``precision="float64"`` UCB1 and C-UCB agree with the CPU engine action for
 action: sums are whole numbers, logarithms come from the host, and the sums, products, quotients and roots of IEEE arithmetic
@@ -250,7 +250,7 @@ def _stretch(t: int, checkpoint: int, longest: int) -> tuple[int, tuple[int, int
 
 
 def _cells(model: Model, filtered: bool, whole: Any) -> Ints:
-    """What arm k pays at atom j; under a filter then its slack, minus its excess, against every target: K + 1 numbers a pair."""
+    """What arm k pays at atom j; under a filter then its slack, minus its excess, against every target: K + 1 numbers."""
     arms, atoms = model.level.shape
     cells = np.empty((arms, atoms, 1 + arms if filtered else 1), dtype=whole)
     for k in range(arms):
@@ -263,7 +263,7 @@ def _cells(model: Model, filtered: bool, whole: Any) -> Ints:
 def _steps(thresholds: Ints, guide: Ints) -> int:
     """How many thresholds lie inside one cell of the guide table, at most: so many comparisons find an atom from there.
 
-    >>> thresholds = streams.latent_thresholds(np.array([0.5, 0.01, 0.01, 0.48]))
+    >>> thresholds = streams.latent_thresholds(np.array([0.3, 0.02, 0.02, 0.66]))
     >>> _steps(thresholds, streams.guide_table(thresholds))
     2
     """
