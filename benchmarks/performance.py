@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import gpu_page
 import leap
 import many
 import peers
@@ -51,6 +52,10 @@ seconds on the clock; growth is fitted to processor time, on all cores together,
 ```
 {leap}
 ```
+
+## On a GPU
+
+{gpu}
 
 ## Other libraries
 
@@ -143,6 +148,7 @@ def starting() -> str:
 MEASURED: dict[str, Callable[[], str]] = {
     "engine": lambda: captured(engine),
     "leap": lambda: captured(leap.run),
+    "gpu": gpu_page.summary,
     "peers": lambda: captured(peers.main),
     "starting": starting,
     "many": lambda: captured(many.main),

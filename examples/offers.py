@@ -1,6 +1,7 @@
 """Makes offers.csv, the log of a control group that docs/fit.md learns from: 600 visitors, three offers each, at random.
 
-The truth behind it: three kinds of visitors, of which the log says nothing; age hints at the kind. ``python examples/offers.py``.
+The truth behind it: three kinds of visitors, of which the log says nothing; age hints at the kind.
+``python examples/offers.py``.
 """
 
 from __future__ import annotations
