@@ -17,6 +17,7 @@ import pytest
 import headwater as hw
 from headwater.arrays import Floats
 from headwater.policies import Policy, contenders, from_state, leaders, make_spec, parse_spec, table
+from headwater.policies.many import Many
 from headwater.problem import Problem
 from headwater.pseudo import model_of
 from headwater.pseudo.finite import FiniteModel, distinct
@@ -241,6 +242,22 @@ def test_pure_python_and_bounds_checked_runs_agree(setting: str, tmp_path: Path)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == small_runs()
+
+
+@pytest.mark.parametrize("kind", ["coarse", "continuous", "equal", "near"])
+def test_the_atom_that_stands_for_a_reward(kind: str) -> None:
+    """Found quickly where the reward is exact and the least of its level, else from the levels: the same one."""
+    rng = np.random.default_rng(4)
+    for _ in range(20):
+        g, _ = random_problem(rng, kind)
+        model = FiniteModel(problem_of(g))
+        many = Many(table.make_columns(model.g, table.units_of(model)), model, filtered=False)
+        for k, j in np.ndindex(g.shape):
+            level = model.levels(k)
+            atom, least = many.atom(k, float(g[k, j])), level.value[level.level[j]]
+            assert level.level[atom] == level.level[j] and g[k, atom] == least
+            assert many.exact(k, float(g[k, j])) == (atom if g[k, j] == least else None)
+        assert many.exact(0, 99.0) is None
 
 
 def twins(name: str, monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[Policy, Policy]:

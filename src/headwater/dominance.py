@@ -43,7 +43,7 @@ def dominance(problem: Problem) -> Dominance:
     """Which arms are best for every distribution, and which for none. O(K J) plus a programme for each doubtful arm."""
     exact = isinstance(model_of(problem), FiniteModel)
     g = problem.rewards if exact else _sampled(problem)
-    edge = EDGE * max(float(np.max(abs(g))), 1e-300)
+    edge = EDGE * max(float(g.max()), -float(g.min()), 1e-300)
     top = g.max(axis=0)
     always = [k for k in np.flatnonzero(np.all(g >= top - edge, axis=1)).tolist() if exact or _always(problem, k, edge)]
     doubtful = np.flatnonzero(~np.any(g >= top - edge, axis=1)).tolist()

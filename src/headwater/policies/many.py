@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from headwater.arrays import Floats, Ints
+from headwater.arrays import SAME, Floats, Ints
 from headwater.errors import SizeError
 from headwater.policies import contenders, kernel, leaders
 from headwater.policies.rules import KLUCB, Spec
@@ -47,10 +47,13 @@ class Many:
         return int(levels.order[levels.starts[np.argmin(abs(levels.value - reward))]])
 
     def exact(self, k: int, reward: float) -> int | None:
-        """As ``atom``, quicker; None for what is not exactly one of arm k's rewards."""
-        levels = self.model.levels(k)
-        m = levels.value.searchsorted(reward)
-        return int(levels.order[levels.starts[m]]) if m < len(levels.value) and levels.value[m] == reward else None
+        """As ``atom``, without sorting the arm's rewards; None for what is not exactly one of them, the least of its level."""
+        row = self.columns.g[k]
+        here, below = np.flatnonzero(row == reward), row[row < reward]
+        apart = SAME * float(np.max(abs(self.model.ranges[k])))
+        if len(here) == 0 or (len(below) and reward - below.max() <= apart):
+            return None
+        return int(here[0])
 
     def counts(self) -> dict[int, list[tuple[float, int]]]:
         """For each arm that was pulled, its rewards, ascending, and how often it paid each."""
