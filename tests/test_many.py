@@ -174,7 +174,7 @@ def test_every_action_is_that_of_the_full_table(kind: str, monkeypatch: pytest.M
             patch.setattr(contenders, "DEBTS", [1, 4096][case % 2])
             few = laid_out(g, p, scale)
             assert few.columns is not None and full.columns is None and few.unit == full.unit
-            assert bool(few.columns.pays.size) == (kind in ("continuous", "equal", "near"))
+            assert bool(few.columns.less.size) == (kind in ("continuous", "equal", "near"))
             for name in POLICIES:
                 one, other = actions(full, name, 400), actions(few, name, 400)
                 np.testing.assert_array_equal(one.pulls, other.pulls, err_msg=f"{name} in case {case}")
@@ -258,6 +258,15 @@ def test_the_atom_that_stands_for_a_reward(kind: str) -> None:
             assert level.level[atom] == level.level[j] and g[k, atom] == least
             assert many.exact(k, float(g[k, j])) == (atom if g[k, j] == least else None)
         assert many.exact(0, 99.0) is None
+
+
+def test_a_level_of_very_many_rewards() -> None:
+    """Each within rounding of the next, the last 290 units above the first, which is what they count as: more than a byte."""
+    g = np.array([np.arange(300_000) * 0.9e-12, np.zeros(300_000)])
+    g[0, -1] = 1.0
+    columns = table.make_columns(g, table.Units(2.0**-30, False))
+    np.testing.assert_array_equal(columns.up[:, 0] - columns.less[0].astype(int), [0] * 299_999 + [2**30])
+    assert columns.less.max() == 290
 
 
 def twins(name: str, monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[Policy, Policy]:

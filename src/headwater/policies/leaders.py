@@ -168,7 +168,8 @@ def forget_rows(leaders: Leaders) -> None:
 @compiled
 def pays(columns: Columns, arm: int, atom: int) -> Any:
     """What an arm pays at an atom, in units."""
-    return np.int64(columns.pays[arm, atom] if columns.pays.size else columns.up[atom, arm])
+    up = np.int64(columns.up[atom, arm])
+    return up - np.int64(columns.less[arm, atom]) if columns.less.size else up
 
 
 @compiled
@@ -201,7 +202,7 @@ def _keep(leaders: Leaders, columns: Columns, slot: int, m: int) -> int:
         for ell in range(kept.shape[1]):
             kept[at, ell] = max(kept[at, ell], up[j, ell])
     paid = pays(columns, arm, atoms[0])
-    if columns.pays.size:
+    if columns.less.size:
         for ell in range(kept.shape[1]):
             if kept[at, ell] == paid + 1 and _same(columns, arm, ell, atoms):
                 kept[at, ell] = paid
@@ -219,7 +220,7 @@ def add(leaders: Leaders, columns: Columns, slot: int, m: int, n: int) -> None:
         at = _keep(leaders, columns, slot, m)
         for ell in range(rows.shape[1]):
             rows[slot, ell] += n * (paid - kept[at, ell])
-    elif not columns.pays.size:
+    elif not columns.less.size:
         for ell in range(rows.shape[1]):
             rows[slot, ell] += n * (paid - up[j, ell])
     else:
@@ -241,8 +242,8 @@ def excess(leaders: Leaders, columns: Columns, slot: int, m: int, ell: int) -> A
     paid = pays(columns, arm, atoms[0])
     if atoms.size > 1:
         return paid - np.int64(leaders.kept[_keep(leaders, columns, slot, m), ell])
-    less = paid - np.int64(columns.up[atoms[0], ell])
-    return np.int64(0) if less == -1 and columns.pays.size and _same(columns, arm, ell, atoms) else less
+    more = paid - np.int64(columns.up[atoms[0], ell])
+    return np.int64(0) if more == -1 and columns.less.size and _same(columns, arm, ell, atoms) else more
 
 
 @allocating

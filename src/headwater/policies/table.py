@@ -127,12 +127,13 @@ class Columns(NamedTuple):
     """The rewards in units, from which the excesses of any arm's level are computed when they are needed: O(K J) memory.
 
     ``up[j, ell]`` is the pseudo-reward that atom j gives target ell, (J, K): that of a level is the maximum over its atoms.
-    ``pays[k, j]`` is arm k's reward, (K, J), empty where all rewards are whole multiples of the unit: then it is ``up[j, k]``.
+    ``less[k, j]`` is by how much arm k's reward there is less, (K, J), because rewards are rounded down and pseudo-rewards up;
+    empty where all rewards are whole multiples of the unit.
     ``g[k, j]`` are the rewards themselves, (K, J). ``top`` is the largest of ``up``.
     """
 
     up: AnyInts
-    pays: AnyInts
+    less: AnyInts
     g: Floats
     top: int
 
@@ -140,18 +141,25 @@ class Columns(NamedTuple):
 def make_columns(g: Floats, units: Units) -> Columns:
     """Lay out rewards ``g`` (K, J) by column, a few arms at a time."""
     up = np.empty(g.shape[::-1], dtype=np.int32)
-    pays = np.empty((0, 0) if units.exact else g.shape, dtype=np.int32)
+    less = np.empty((0, 0) if units.exact else g.shape, dtype=np.uint8)
     for part in range(0, len(g), 64):
         up[:, part : part + 64] = units.upward(g[part : part + 64]).T
-    for k in range(len(pays)):
-        ordered = np.sort(g[k])
-        levels = len(level_starts(ordered, float(np.max(abs(ordered[[0, -1]])))))
-        if levels < len(ordered) - np.count_nonzero(np.diff(ordered) == 0.0):  # some differ by rounding only
-            value, level, _, _ = find_levels(g[k])
-            pays[k] = units.rewards(value)[level]
-        else:
-            pays[k] = units.rewards(g[k])
-    return Columns(up, pays, g, int(up.max()))
+    for k in range(len(less)):
+        short = units.upward(g[k]) - units.rewards(_least_of_levels(g[k]))
+        if short.max() > np.iinfo(less.dtype).max:  # levels of very many rewards, each within rounding of the next
+            less = less.astype(np.uint32)
+        less[k] = short
+    return Columns(up, less, g, int(up.max()))
+
+
+def _least_of_levels(rewards: Floats) -> Floats:
+    """Each reward, but of those that are equal but for rounding the least."""
+    ordered = np.sort(rewards)
+    levels = len(level_starts(ordered, float(np.max(abs(ordered[[0, -1]])))))
+    if levels == len(ordered) - np.count_nonzero(np.diff(ordered) == 0.0):
+        return rewards
+    value, level, _, _ = find_levels(rewards)
+    return value[level]
 
 
 class LevelTable:

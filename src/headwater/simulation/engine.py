@@ -195,8 +195,8 @@ def oracle_rewards(
     """What always pulling ``arm`` would have paid up to each checkpoint, on the same draws: shape (N, C)."""
     out = np.zeros((replications, checkpoints.size), dtype=np.int64)
     if model.columns is not None:
-        cuts, (up, floors, _, _) = model.cuts, model.columns
-        pays = (floors[arm] if floors.size else up[:, arm]).astype(np.int64)
+        cuts, (up, less, _, _) = model.cuts, model.columns
+        pays = up[:, arm].astype(np.int64) - (less[arm] if less.size else 0)
     elif model.cuts.size:
         cuts, pays = model.cuts[arm : arm + 1], model.table[arm, :, -1]
     else:
