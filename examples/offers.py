@@ -1,6 +1,6 @@
 """Makes offers.csv, the log of a control group that docs/fit.md learns from: 600 visitors, three offers each, at random.
 
-The truth behind it: three kinds of visitors, of which the log says nothing; age hints at the kind.
+The truth behind it: three kinds of visitors, of which the log says nothing; age hints at the kind. To make it again:
 ``python examples/offers.py``.
 """
 

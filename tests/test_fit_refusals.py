@@ -142,6 +142,41 @@ def test_a_missing_extra_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(builtins, "__import__", real)
 
 
+def test_a_missing_driver_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    import ibis
+
+    def refuse(*_: Any) -> Any:
+        raise ImportError("no module named psycopg")
+
+    monkeypatch.setattr(ibis, "connect", refuse)
+    with pytest.raises(
+        hw.ProblemError, match=r'database: no module named psycopg; for PostgreSQL: pip install "headwater\[post'
+    ):
+        hw.fit("t", database="postgres://host/shop", **HOW)
+
+
+def test_a_query_that_fails_is_a_sentence(tmp_path: Path) -> None:
+    """A file that changes under our hands."""
+    from headwater.fitting.logs import Columns, read_log
+    from headwater.fitting.sources import open_source
+
+    pa.parquet.write_table(pa.table(ROWS), tmp_path / "log.parquet")
+    source = open_source(tmp_path / "log.parquet")
+    log = read_log(source, Columns(arm="ad", reward="won"))
+    (tmp_path / "log.parquet").unlink()
+    with pytest.raises(hw.ProblemError, match=r"log\.parquet: the query failed: "):
+        log.collect(log.table)
+    with pytest.raises(hw.ProblemError, match=r"log\.parquet: the query failed: "):
+        read_log(source, Columns(arm="ad", reward="won"))
+    source.close()
+
+
+def test_sampled_units_that_are_all_alike_are_refused() -> None:
+    rows = {"ad": ["a", "b"] * 2000, "won": [1, *[0] * 3999], "name": [f"u{i // 2}" for i in range(4000)]}
+    with pytest.raises(hw.ProblemError, match="the rewards of the sampled units are all alike; expected rewards that differ"):
+        hw.fit(rows, arm="ad", reward="won", unit="name", sample=100)
+
+
 # ------------------------------------------------------------------ warnings
 
 

@@ -71,7 +71,7 @@ def count_log(log: Log, segment: Any = None, edges: Sequence[float] | None = Non
         return _tabulate(rows, at, values[at] * rows["n"].to_numpy(), halfway(values), values, log)
     cut = candidate_edges(lambda *a: _dyadic(log, table, *a), log.low, log.high) if edges is None else np.array(edges, float)
     quantum = _quantum(max(abs(log.low), abs(log.high)), log.rows)
-    binned = table.mutate(bin=_bin(table.reward, cut.tolist()), whole=(table.reward / quantum).round().cast("int64"))
+    binned = table.mutate(bin=bin_of(table.reward, cut.tolist()), whole=(table.reward / quantum).round().cast("int64"))
     rows = log.collect(binned.group_by("arm", "segment", "bin").aggregate(n=binned.count(), total=binned.whole.sum()))
     return _tabulate(rows, rows["bin"].to_numpy(), np.array(rows["total"].to_pylist(), float) * quantum, cut, None, log)
 
@@ -188,12 +188,12 @@ def _at_hand(rewards: Floats) -> Histogram:
     return histogram
 
 
-def _bin(reward: Any, edges: list[float], first: int = 0) -> Any:
+def bin_of(reward: Any, edges: list[float], first: int = 0) -> Any:
     """How many of the edges are at or below the reward: a balanced tree of comparisons."""
     ibis = need_ibis()
     if not edges:
         return ibis.literal(first, type="int64")
     middle = len(edges) // 2
     return ibis.ifelse(
-        reward < edges[middle], _bin(reward, edges[:middle], first), _bin(reward, edges[middle + 1 :], first + middle + 1)
+        reward < edges[middle], bin_of(reward, edges[:middle], first), bin_of(reward, edges[middle + 1 :], first + middle + 1)
     )

@@ -16,7 +16,7 @@ import numpy as np
 from headwater.arrays import Floats, Ints
 from headwater.complaints import shown
 from headwater.errors import ProblemError
-from headwater.fitting.counts import _bin
+from headwater.fitting.counts import bin_of
 from headwater.fitting.mixture import Ratings, build_ratings, fit_mixture
 from headwater.fitting.sources import need_ibis
 
@@ -63,7 +63,7 @@ class Feature:
         ibis = need_ibis()
         column = table[self.column]
         if self.numeric:
-            inside = _lookup(_bin(column, list(self.edges)), entries[:-1])
+            inside = _lookup(bin_of(column, list(self.edges)), entries[:-1])
             return ibis.ifelse(column.isnull(), float(entries[-1]), inside)
         known = [(column == value, float(entry)) for value, entry in zip(self.values, entries, strict=False)]
         return ibis.cases((column.isnull(), float(entries[-1])), *known, else_=float(entries[-2]))

@@ -13,7 +13,6 @@ import numpy as np
 from scipy.special import xlogy
 
 from headwater.arrays import Floats, Ints
-from headwater.errors import ProblemError
 from headwater.fitting.counts import Counts
 
 PLAIN = 12
@@ -60,8 +59,6 @@ def choose_levels(counts: Counts, wanted: int | None = None) -> Levels:
     (4, array([0.5]))
     """
     bins = counts.n.shape[-1]
-    if wanted is not None and not 2 <= wanted <= 200:
-        raise ProblemError(f"levels: got {wanted}; expected a whole number from 2 to 200")
     if counts.values is not None and bins <= (PLAIN if wanted is None else wanted):
         return Levels(counts.edges, np.arange(bins), True, 0.0, 0.0)
     spread, information = _costs(counts)
