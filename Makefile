@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: run test lint bench tournament serve clean
+.PHONY: run test lint bench fit-bench tournament serve clean
 
 run: $(READY)  ## reproduce the paper: one page, its figures and data, in results/
 	@$(BIN)/headwater reproduce
@@ -20,6 +20,10 @@ lint: $(READY)
 
 bench: $(READY)
 	@$(BIN)/python benchmarks/performance.py
+
+fit-bench: $(READY)  ## the numbers in docs/fit.md: how often intervals hold, time and memory up to 100 million rows; about 15 minutes
+	@$(BIN)/python benchmarks/fit_calibration.py
+	@$(BIN)/python benchmarks/fit.py
 
 tournament: $(READY)  ## docs/tournament.md: which policy is best, and what the audit costs; about an hour
 	@rm -f results/panels.json results/random.json results/slope.json

@@ -212,6 +212,12 @@ def test_the_file_is_read_by_every_command(noisy: Log, tmp_path: Path) -> None:
         policy.update(policy.select(), float(reward))  # a raw reward, never seen before, is of some level
 
 
+def test_duckdb_draws_no_progress_over_the_output() -> None:
+    source = open_source({"a": [1]})
+    assert source.backend.con.execute("select current_setting('enable_progress_bar')").fetchone() == (False,)
+    source.close()
+
+
 # ------------------------------------------------------------------ counting and levels
 
 
