@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import headwater as hw
 from fit_logs import Log, make_log
+from headwater.arms import Random
 from headwater.fitting.counts import count_arrays, count_log
 from headwater.fitting.levels import choose_levels
 from headwater.fitting.logs import Columns, read_log
@@ -205,6 +206,9 @@ def test_the_file_is_read_by_every_command(noisy: Log, tmp_path: Path) -> None:
     assert list(data["evidence"]["arms"]) == fit.arms
     counts = np.array([body["counts"] for body in data["evidence"]["arms"].values()])
     assert counts.sum() == len(noisy.rows["unit"])
+    arm = problem.arms["arm 0"]
+    assert isinstance(arm, Random) and arm.observations is not None
+    assert np.allclose(arm.observations, fit.channels[0].effective + fit.channels[0].strength, rtol=1e-5)
     run = hw.simulate(problem, policies=["ucb1", "joint-ucb"], horizon=50, replications=4, seed=1)
     assert set(run.outcomes) == {"ucb1", "joint-ucb"}
     policy = hw.make_policy("auto", problem)
