@@ -137,6 +137,15 @@ def test_csv_parquet_and_a_database_file_give_the_same_file(noisy: Log, tmp_path
         assert len(set(texts)) == 1
 
 
+def test_a_csv_without_names(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.integers(0, 3, (50, 3))
+    (tmp_path / "log.csv").write_text("\n".join(",".join(map(str, row)) for row in rows) + "\n", encoding="utf-8")
+    fit = hw.fit(tmp_path / "log.csv", wide=True, segments=1)
+    assert fit.arms == ["column0", "column1", "column2"] and fit.origin["rows"] == 150
+    assert fit.warnings[0] == ("the first line holds numbers only and was read as a row; columns are named column0, column1, …")
+
+
 def test_several_files_are_one_log(noisy: Log, tmp_path: Path) -> None:
     table = pa.table(noisy.rows)
     pa.parquet.write_table(table.slice(0, 700), tmp_path / "a.parquet")

@@ -9,12 +9,12 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headwater.complaints import Complaints, shown
 from headwater.errors import ProblemError
-from headwater.fitting.sources import Source, asking, first_line, need_ibis
+from headwater.fitting.sources import NUMBER, Source, asking, first_line, need_ibis
 
 if TYPE_CHECKING:
     import ibis
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 MAX_ARMS = 1000
 MAX_SEGMENTS = 1000
 _ROW = "headwater row"
-NUMBER = r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\s*$"
 
 
 class Columns(NamedTuple):
@@ -100,7 +99,8 @@ def read_log(source: Source, columns: Columns, *, missing: Any = None, until: An
     else:
         shape["arm"], shape["reward"] = raw[columns.arm].cast("string"), rewards[str(columns.reward)]
     table = raw.select(**shape)
-    return _profile(table, columns, source.label)
+    log = _profile(table, columns, source.label)
+    return replace(log, warnings=[*source.notes, *log.warnings])
 
 
 def _check_columns(table: ibis.Table, columns: Columns) -> None:
@@ -157,7 +157,7 @@ def _number(source: Source, table: ibis.Table, name: str, missing: Any, found: C
     if kind.is_string():
         if missing is not None:
             column = column.nullif(str(missing))
-        odd = table.filter(column.notnull() & ~column.re_search(NUMBER))
+        odd = table.filter(column.notnull() & ~column.re_search(f"^{NUMBER}$"))
         count, example = _one(source, odd.aggregate(n=odd.count(), example=odd[name].min()))
         if count:
             found.say(f"{place}: got text in {count:,} rows, for example {shown(example)}; expected numbers "

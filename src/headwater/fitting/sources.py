@@ -5,6 +5,7 @@ Nothing is read here. What is asked of the table later runs where it lies: DuckD
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,15 +19,20 @@ if TYPE_CHECKING:
     import ibis
 
 INSTALL = 'pip install "headwater[fit]"'
+NUMBER = r"\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\s*"
 SUFFIXES = {".csv": "csv", ".tsv": "csv", ".csv.gz": "csv", ".txt": "csv", ".parquet": "parquet", ".pq": "parquet"}
 
 
 class Source(NamedTuple):
-    """A table and the words for where it came from (never with a password). A ``backend`` given is ours to close."""
+    """A table and the words for where it came from (never with a password). A ``backend`` given is ours to close.
+
+    ``notes``: what a user should know about how it was read.
+    """
 
     table: ibis.Table
     label: str
     backend: Any = None
+    notes: tuple[str, ...] = ()
 
     def close(self) -> None:
         if self.backend is not None:
@@ -111,11 +117,22 @@ def _file(path: Path) -> Source:
         with asking():
             if kind == "parquet":
                 return Source(backend.read_parquet(names), path.name, backend)
-            # Every row decides the types: a text in the millionth row must be found when types are, not when rows are counted.
-            return Source(backend.read_csv(names, sample_size=-1), path.name, backend)
+            return _csv(backend, names, path.name)
     except Exception as error:  # noqa: BLE001 - a reader may raise anything on a broken file
         backend.disconnect()
         raise ProblemError(f"{path}: cannot be read as {kind.upper()}: {first_line(error)}") from None
+
+
+def _csv(backend: Any, names: list[str], label: str) -> Source:
+    # Every row decides the types: a text in the millionth row must be found when types are, not when rows are counted.
+    table = backend.read_csv(names, sample_size=-1)
+    if not all(re.fullmatch(rf"({NUMBER})(_[0-9]+)?", name) for name in table.columns):  # a name that stands twice gets _1
+        return Source(table, label, backend)
+    table = backend.read_csv(names, sample_size=-1, header=False)
+    note = (
+        f"the first line holds numbers only and was read as a row; columns are named {table.columns[0]}, {table.columns[1]}, …"
+    )
+    return Source(table, label, backend, (note,))
 
 
 def _database_table(name: str, database: str) -> Source:
