@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from headwater.arrays import Floats, Ints
+from headwater.arrays import AnyInts, Bools, Floats, Ints
 from headwater.policies.compile import compiled
 from headwater.policies.vectors import backsolve, dot, put
 from headwater.pseudo.channels import KNOWN, Channels
@@ -55,7 +55,8 @@ RIDGE = 1e-10
 class Lens(NamedTuple):
     """The channels as kernels read them (see :class:`Channels`), means scaled to [0, 1] over all arms, and scratch space.
 
-    Row i is paid at the atoms ``atom[begin[i]:begin[i + 1]]``, with the probabilities ``chance`` of the same places.
+    Row i is paid at the atoms ``atom[begin[i]:begin[i + 1]]``, with the probabilities ``chance`` of the same places, which are
+    all 1 if ``sure[i]``.
     ``g[k, j]`` is ``(mean - low) / span``. ``active`` (J,) and ``slot`` (J,) list the atoms in use, in the order of ``entry``;
     ``curve`` holds the curvature by entry, ``square`` (J, J) its factor by slot; ``error`` and ``strain`` are what the channels
     may be wrong by, at the tolerance's number of standard errors; the rest are vectors over atoms or rows.
@@ -65,7 +66,8 @@ class Lens(NamedTuple):
     row: Ints
     weight: Floats
     begin: Ints
-    atom: Ints
+    atom: AnyInts
+    sure: Bools
     chance: Floats
     g: Floats
     offset: Ints
@@ -79,7 +81,7 @@ class Lens(NamedTuple):
     hopeful: Ints  # (HOPEFUL,)
     first: Ints  # (R,)
     last: Ints  # (R,)
-    who: Ints  # (nnz,)
+    who: AnyInts  # (nnz,)
     value: Floats  # (nnz,)
     error: Floats  # (K, J), or (0, 0)
     strain: Floats  # as error
@@ -94,13 +96,16 @@ def make_lens(channels: Channels, low: float, span: float, tolerance: float = 0.
     j, r = channels.g.shape[1], int(channels.offset[-1])
     g = np.ascontiguousarray((channels.g - low) / (span if span > 0 else 1.0))
     by_row = np.argsort(channels.row, kind="stable")
+    sure = np.ones(r, dtype=np.bool_)
+    sure[channels.row[channels.weight != 1.0]] = False
     begin = np.concatenate([[0], np.cumsum(np.bincount(channels.row, minlength=r))]).astype(np.int64)
     return Lens(
         channels.start,
         channels.row,
         channels.weight,
         begin,
-        np.repeat(np.arange(j), np.diff(channels.start))[by_row].astype(np.int64),
+        np.repeat(np.arange(j), np.diff(channels.start))[by_row].astype(np.int32),
+        sure,
         channels.weight[by_row],
         g,
         channels.offset,
@@ -114,7 +119,7 @@ def make_lens(channels: Channels, low: float, span: float, tolerance: float = 0.
         np.zeros(HOPEFUL, dtype=np.int64),
         np.zeros(r, dtype=np.int64),
         np.zeros(r, dtype=np.int64),
-        np.zeros(len(channels.row), dtype=np.int64),
+        np.zeros(len(channels.row), dtype=np.int32),
         np.zeros(len(channels.row)),
         error * (tolerance / (span if span > 0 else 1.0)),
         strain * tolerance**2,
@@ -170,9 +175,12 @@ def spread(lens: Lens, n: Floats, p: Floats, z: Floats) -> bool:
 
 @compiled
 def _add_row(lens: Lens, i: int, x: float, out: Floats) -> None:
-    """``out += x A[i]``, over atoms (J,). A row without zeros is read straight through."""
+    """``out += x A[i]``, over atoms (J,). A row without zeros is read straight through, one of zeros and ones by its atoms."""
     first, last = lens.begin[i], lens.begin[i + 1]
-    if last - first == out.size:
+    if lens.sure[i]:
+        for e in range(first, last):
+            out[lens.atom[e]] += x
+    elif last - first == out.size:
         for j in range(out.size):
             out[j] += lens.chance[first + j] * x
     else:
@@ -257,6 +265,25 @@ def _factor(lens: Lens, first: int, size: int, ridge: float) -> None:
 
 
 @compiled
+def _leave(square: Floats, size: int, slot: int, sine: Floats, cosine: Floats) -> None:
+    """Take the atom at ``slot`` out of the factor of ``size``: what its column explained goes back, by rotations. O(size²).
+
+    Row by row: each finds its own rotation after those of the rows above. ``sine`` and ``cosine`` (J,) are scratch.
+    """
+    for a in range(slot + 1, size):
+        old, new, rest = square[a], square[a - 1], square[a, slot]
+        for c in range(slot):
+            new[c] = old[c]
+        for c in range(slot, a - 1):
+            x = (old[c + 1] + sine[c] * rest) * cosine[c]
+            rest = rest / cosine[c] - sine[c] * x
+            new[c] = x
+        pivot = math.sqrt(old[a] * old[a] + rest * rest)
+        sine[a - 1], cosine[a - 1] = rest / old[a], old[a] / pivot
+        new[a - 1] = pivot
+
+
+@compiled
 def _ridge(lens: Lens, size: int) -> float:
     largest = 1.0
     for a in range(size):
@@ -328,7 +355,7 @@ def _best_quadratic(lens: Lens, p: Floats, grad: Floats, mean: float, bend: Floa
             j = lens.active[a]
             if p[j] + u[a] < 0.0 and p[j] + d[j] < step * (d[j] - u[a]):
                 step = (p[j] + d[j]) / (d[j] - u[a])
-        kept, first = 0, size
+        kept = 0
         for a in range(size):
             j = lens.active[a]
             d[j] += step * (u[a] - d[j])
@@ -336,11 +363,12 @@ def _best_quadratic(lens: Lens, p: Floats, grad: Floats, mean: float, bend: Floa
                 d[j] = rest[j] = -p[j]
                 spent += p[j]
                 lens.slot[j] = -1
-                first = min(first, a)
+                _leave(lens.square, size - (a - kept), kept, lens.atoms[3], lens.atoms[4])
             else:
                 lens.active[kept], lens.entry[kept] = j, lens.entry[a]
                 lens.slot[j] = kept
                 kept += 1
+        first = kept  # the factor of what is left stands
         if kept < size:
             size = kept
             continue

@@ -34,10 +34,7 @@ def dot(x: Floats, y: Floats, n: int) -> float:
 def backsolve(a: Floats, n: int, x: Floats) -> None:
     """x (n,) becomes the solution of L L' y = x, L the lower half of a. Row by row, so that both sweeps vectorise. O(n²)."""
     for i in range(n):
-        total = x[i]
-        for m in range(i):
-            total -= a[i, m] * x[m]
-        x[i] = total / a[i, i]
+        x[i] = (x[i] - dot(a[i], x, i)) / a[i, i]
     for i in range(n - 1, -1, -1):
         x[i] /= a[i, i]
         top = x[i]

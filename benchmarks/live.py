@@ -1,0 +1,67 @@
+"""How long one live decision of joint-ucb takes, with the update before it: few arms, and many on a large support.
+
+Rewards are drawn from a random law of X. A short run comes first, which compiles. Processor time, which other work on the
+machine changes less than the clock.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from typing import Any
+
+import numpy as np
+
+import headwater as hw
+from headwater.arrays import Floats
+
+CUTS = (0, 10, 100, 400, 1000)
+
+
+def random_problem(arms: int, points: int, *, noisy: bool) -> tuple[hw.Problem, Floats]:
+    """Rewards of five levels, or three random outcomes with a law for each point; and a law of X."""
+    rng = np.random.default_rng(0)
+    rewards: dict[str, Any] = {}
+    for k in range(arms):
+        if noisy:
+            rewards[f"arm {k}"] = {"outcomes": [0, 0.5, 1], "probabilities": rng.dirichlet(np.ones(3), points).tolist()}
+        else:
+            rewards[f"arm {k}"] = (rng.integers(0, 5, points) / 4).tolist()
+    latent = hw.Discrete([f"x{j}" for j in range(points)])
+    return hw.Problem(latent=latent, arms=rewards), rng.dirichlet(np.ones(points))
+
+
+def play(arms: int, points: int, rounds: int, *, noisy: bool) -> Floats:
+    """Milliseconds of each round (rounds,)."""
+    problem, law = random_problem(arms, points, noisy=noisy)
+    policy, rng = hw.make_policy("joint-ucb", problem), np.random.default_rng(1)
+    x, u, out = rng.choice(points, rounds, p=law), rng.random(rounds), np.zeros(rounds)
+    for t in range(rounds):
+        start = time.thread_time()
+        name = policy.select()
+        out[t] = time.thread_time() - start
+        arm: Any = problem.arms[name]
+        if noisy:
+            m = int(np.searchsorted(np.cumsum(arm.probabilities[x[t]]), u[t]))
+            reward = float(arm.outcomes[min(m, 2)])
+        else:
+            reward = float(arm.rewards[x[t]])
+        start = time.thread_time()
+        policy.update(name, reward)
+        out[t] += time.thread_time() - start
+    return 1e3 * out
+
+
+def main() -> None:
+    head = "".join(f"{f'rounds {a + 1} to {b}':>24}" for a, b in itertools.pairwise(CUTS))
+    print(f"milliseconds a decision: mean, 95th percentile\n{'':<26}{head}")
+    for arms, points, noisy in ((3, 5, False), (3, 5, True), (100, 1000, False), (100, 1000, True)):
+        play(arms, points, 5, noisy=noisy)
+        spent = play(arms, points, CUTS[-1], noisy=noisy)
+        parts = [spent[a:b] for a, b in itertools.pairwise(CUTS)]
+        text = "".join(f"{part.mean():>15.3g}, {np.quantile(part, 0.95):>7.3g}" for part in parts)
+        print(f"K = {arms}, J = {points:,}{', random' if noisy else '':<8}".ljust(26) + text, flush=True)
+
+
+if __name__ == "__main__":
+    main()
