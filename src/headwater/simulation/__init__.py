@@ -37,6 +37,8 @@ __all__ = [
     "Outcome",
     "Simulation",
     "Tally",
+    "check_number",
+    "check_rounds",
     "load_simulation",
     "log_checkpoints",
     "make_job",
@@ -98,7 +100,7 @@ def simulate(
     """
     start = time.perf_counter()
     if threads is not None:
-        _check_number("threads", threads, 1, 1024)
+        check_number("threads", threads, 1, 1024)
     job = make_job(
         problem,
         distribution,
@@ -150,12 +152,12 @@ def make_job(
     specs = _check_policies(policies, problem)
     if not has_levels(model_of(problem)) and any(spec.rule == KLUCB("empirical") for spec in specs):
         raise ProblemError('form: got "empirical"; expected "bernoulli", because these arms have infinitely many rewards')
-    _check_number("horizon", horizon, 1, MAX_HORIZON)
-    _check_number("replications", replications, 1, 10**9)
-    _check_number("seed", seed, 0, 2**64 - 1)
+    check_number("horizon", horizon, 1, MAX_HORIZON)
+    check_number("replications", replications, 1, 10**9)
+    check_number("seed", seed, 0, 2**64 - 1)
     check_positive("reward_range", reward_range)
     horizon, replications, seed = int(horizon), int(replications), int(seed)  # numpy's overflow, and are no JSON
-    rounds = _check_rounds(checkpoints, horizon)
+    rounds = check_rounds(checkpoints, horizon)
     _check_memory(len(problem.arms), len(rounds), replications, len(specs))
     gap, k_star = gaps(problem, law)
     scale = float(reward_range) if reward_range is not None else model_of(problem).reward_range
@@ -201,7 +203,8 @@ def _check_policies(policies: Sequence[str | Spec], problem: Problem) -> list[Sp
     return specs
 
 
-def _check_number(field: str, value: Any, least: int, most: int) -> None:
+def check_number(field: str, value: Any, least: int, most: int) -> None:
+    """Refuse what is no whole number from ``least`` to ``most``."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not least <= value <= most:
         raise ProblemError(f"{field}: got {shown(value)}; expected a whole number from {least} to {most:,}")
 
@@ -216,7 +219,8 @@ def _check_memory(arms: int, checkpoints: int, replications: int, policies: int)
         )
 
 
-def _check_rounds(checkpoints: ArrayLike | None, horizon: int) -> Ints:
+def check_rounds(checkpoints: ArrayLike | None, horizon: int) -> Ints:
+    """The rounds to keep, ascending, the horizon last: those given, or some on a log axis."""
     if checkpoints is None:
         return log_checkpoints(horizon)
     try:

@@ -1,0 +1,188 @@
+"""Policies against real rewards of held-out people: full information, so that regret can be counted.
+
+Each round draws a person of the population, who pays the arm that is pulled what they really gave it. A policy counts that
+reward as the level it falls into, as it would live; regret is counted with the real rewards' means. What is drawn is a function
+of (seed, replication, round), the same for every policy.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from headwater.arrays import Floats
+from headwater.complaints import shown
+from headwater.errors import ProblemError
+from headwater.evaluation.people import People, Population
+from headwater.policies.auto import spec_for
+from headwater.policies.evidence import evidence_of
+from headwater.policies.rules import Spec, parse_spec
+from headwater.policies.table import table_of
+from headwater.problem import Problem
+from headwater.simulation import Outcome, Simulation, check_number, check_rounds
+from headwater.simulation.atoms import Atoms
+from headwater.simulation.engine import Model, make_model, oracle_rewards, simulate_counts
+from headwater.streams import UNIFORM_BITS
+
+__all__ = ["MAX_HORIZON", "Market", "named_specs", "replay", "replay_model"]
+
+MAX_HORIZON = 10**9
+
+
+@dataclass(frozen=True)
+class Market:
+    """One population and what policies did there.
+
+    ``means`` (K,) are the real rewards' means, ``counted`` those of the levels the policies saw, ``modelled`` what the learned
+    channels say at the population's mix: where ``modelled`` has another best arm than ``means``, the model is too coarse there.
+    """
+
+    population: Population
+    means: Floats
+    counted: Floats
+    modelled: Floats
+    simulation: Simulation
+
+    @property
+    def best(self) -> int:
+        return int(np.argmax(self.means))
+
+    def ratio(self, policy: str, against: str) -> float:
+        """Mean regret at the horizon over another policy's."""
+        one, other = (float(self.simulation.regret(name)[:, -1].mean()) for name in (policy, against))
+        return one / other if other > 0 else float("inf") if one > 0 else 1.0
+
+    def growth(self, policy: str, since: int) -> float:
+        """Mean regret from round ``since``, a checkpoint, to the horizon."""
+        place = np.flatnonzero(self.simulation.rounds == since)
+        if not place.size:
+            raise ProblemError(f"since: got {since}; expected a checkpoint, such as {int(self.simulation.rounds[0])}")
+        regret = self.simulation.regret(policy).mean(axis=0)
+        return float(regret[-1] - regret[place[0]])
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready; the policies as a simulation's are."""
+        arms = self.simulation.problem.names
+        run = self.simulation.to_dict()
+
+        def named(values: Floats) -> dict[str, float]:
+            return dict(zip(arms, values.tolist(), strict=True))
+
+        return {
+            "population": self.population.name,
+            "effective_people": self.population.effective,
+            "mix": self.population.mix.tolist(),
+            "best": arms[self.best],
+            "means": named(self.means),
+            "means_of_levels": named(self.counted),
+            "means_by_model": named(self.modelled),
+            "model_best": arms[int(np.argmax(self.modelled))],
+            **{key: run[key] for key in ("horizon", "replications", "seed", "seconds", "policies", "comparisons")},
+        }
+
+
+def named_specs(policies: Sequence[str | Spec], problem: Problem) -> dict[str, Spec]:
+    """Policies by the names they were asked for: ``auto`` keeps its own, whatever it stands for."""
+    if isinstance(policies, (str, Spec)) or not policies:
+        raise ProblemError(f"policies: got {shown(policies)}; expected a list of at least one policy")
+    out: dict[str, Spec] = {}
+    for policy in policies:
+        spec = spec_for(policy, problem) if policy == "auto" or not isinstance(policy, str) else parse_spec(policy)
+        title = "auto" if policy == "auto" else spec.title
+        if title in out:
+            raise ProblemError(f"policies: got {title} twice; expected each policy once")
+        out[title] = spec
+    return out
+
+
+def replay_model(people: People, population: Population, *, believed: Problem | None = None) -> Model:
+    """The population as the engine draws from it: a person is an atom, who pays their own level whatever the model says.
+
+    ``believed`` is what policies read instead of the people's problem; it has the same arms and levels.
+    """
+    problem = people.problem if believed is None else believed
+    table = table_of(problem)
+    deeper = table.cells.shape[1] - 1
+    cuts = np.empty((0, 0, 0), dtype=np.int64)
+    if table.channelled is not None:  # one reward of each person for each arm: no chance is left
+        cuts = np.where(np.arange(deeper) < people.level[..., None], 0, 2**UNIFORM_BITS).astype(np.int64)
+    atoms = Atoms(
+        probability=population.weights,
+        level=people.level,
+        cells=table.cells,
+        values=table.levels,
+        unit=table.units.unit,
+        low=table.low,
+        span=table.span,
+        error=0.0,
+        cuts=cuts,
+        channelled=table.channelled,
+    )
+    return make_model(atoms, scale=table.scale, evidence=evidence_of(problem))
+
+
+def replay(
+    people: People,
+    population: Population,
+    *,
+    policies: Sequence[str | Spec],
+    horizon: int = 20_000,
+    replications: int = 40,
+    seed: int = 0,
+    checkpoints: ArrayLike | None = None,
+    threads: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Market:
+    """Run policies that believe the people's problem on a population of them. Time as ``simulate`` takes.
+
+    >>> import headwater as hw
+    >>> from headwater.evaluation.people import as_they_are, make_people
+    >>> coin = {"outcomes": [0, 1], "probabilities": [[0.9, 0.1], [0.2, 0.8]]}
+    >>> ads = hw.Problem(latent=hw.Discrete(["young", "old"]), arms={"banner": coin, "video": [0.2, 0.4]})
+    >>> people = make_people(ads, [[0, 0.2], [1, 0.4], [1, 0.4]])
+    >>> market = replay(people, as_they_are(people), policies=["ucb1", "auto"], horizon=100, replications=4)
+    >>> market.means.round(2).tolist(), market.simulation.problem.names[market.best]
+    ([0.67, 0.33], 'banner')
+    """
+    specs = named_specs(policies, people.problem)
+    check_number("horizon", horizon, 1, MAX_HORIZON)
+    check_number("replications", replications, 1, 10**6)
+    check_number("seed", seed, 0, 2**64 - 1)
+    rounds, begun = check_rounds(checkpoints, horizon), time.perf_counter()
+    model = replay_model(people, population)
+    means, counted = people.rewards @ population.weights, people.counted() @ population.weights
+    distinct = list(dict.fromkeys(specs.values()))
+    done: dict[Spec, Outcome] = {}
+    for spec in distinct:
+        before, total = len(done) * replications * horizon, len(distinct) * replications * horizon
+        tell = None if progress is None else _teller(progress, before, total)
+        done[spec] = Outcome(
+            *simulate_counts(
+                model, spec, checkpoints=rounds, replications=replications, seed=seed, threads=threads, progress=tell
+            )
+        )
+    best = int(np.argmax(means))
+    oracle = oracle_rewards(model, best, checkpoints=rounds, replications=replications, seed=seed, threads=threads)
+    simulation = Simulation(
+        problem=people.problem,
+        gaps=means[best] - means,
+        best=best,
+        rounds=rounds,
+        seed=seed,
+        reward_range=model.scale,
+        quantisation_error=0.0,
+        oracle=oracle,
+        outcomes={title: done[spec] for title, spec in specs.items()},
+        seconds=time.perf_counter() - begun,
+        wanted=replications,
+    )
+    return Market(population, means, counted, people.problem.rewards @ population.mix, simulation)
+
+
+def _teller(progress: Callable[[int, int], None], before: int, total: int) -> Callable[[int], None]:
+    return lambda done: progress(before + done, total)
