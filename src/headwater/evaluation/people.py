@@ -21,7 +21,7 @@ from headwater.pseudo import model_of
 from headwater.pseudo.channels import channels_of
 from headwater.pseudo.finite import FiniteModel
 
-__all__ = ["FEW", "People", "Population", "as_they_are", "at_random", "by_label", "make_people", "of_mix"]
+__all__ = ["FEW", "People", "Population", "as_they_are", "at_random", "by_label", "label_places", "make_people", "of_mix"]
 
 FEW = 100
 """The effective number of people below which a population is flagged: its true means are then a matter of who was in it."""
@@ -142,18 +142,23 @@ def _posterior(problem: Problem, levels: Ints) -> Floats:
     return np.asarray(out / out.sum(axis=1, keepdims=True))
 
 
-def _given(problem: Problem, segments: Sequence[str], count: int) -> Floats:
+def label_places(problem: Problem, segments: Sequence[Any], count: int) -> Ints:
+    """Which value of X each of ``count`` labels names."""
     latent = problem.latent
     assert not isinstance(latent, Continuous)
     places = {latent.label(j): j for j in range(latent.size)}
     labels = [str(label) for label in segments]
     if len(labels) != count:
-        raise ProblemError(f"segments: got {len(labels)} labels; expected {count}, one per person")
+        raise ProblemError(f"segments: got {len(labels)} labels; expected {count}, one per row")
     unknown = sorted({label for label in labels if label not in places})
     if unknown:
         raise ProblemError(f"segments: got {shown(unknown[0])}; expected one of {', '.join(list(places)[:20])}")
-    out = np.zeros((count, latent.size))
-    out[np.arange(count), [places[label] for label in labels]] = 1.0
+    return np.array([places[label] for label in labels], dtype=np.int64)
+
+
+def _given(problem: Problem, segments: Sequence[str], count: int) -> Floats:
+    out = np.zeros((count, problem.rewards.shape[1]))
+    out[np.arange(count), label_places(problem, segments, count)] = 1.0
     return out
 
 

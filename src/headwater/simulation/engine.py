@@ -44,6 +44,7 @@ __all__ = [
     "expected_rewards",
     "make_model",
     "oracle_rewards",
+    "setting_of",
     "simulate_counts",
     "simulate_leaps",
 ]
@@ -176,7 +177,7 @@ def simulate_leaps(
 
     def run(start: int, stop: int, watch: Ints, slot: int) -> None:
         source = Source(model.table, model.level, model.cuts, model.thresholds, model.guide)
-        (meta, params), room = _setting(model, spec, key), make_room(arms, model.table.shape[1], seed)
+        (meta, params), room = setting_of(model, spec, key), make_room(arms, model.table.shape[1], seed)
         horizon = int(checkpoints[-1])
         for i in range(start, stop):
             done = (i - start) * horizon
@@ -235,7 +236,7 @@ def _integers(model: Model, horizon: int) -> _Dtype:
     return np.int32 if max(largest, model.level.size) < 2**31 else np.int64
 
 
-def _setting(model: Model, spec: Spec, key: tuple[int, int]) -> tuple[Ints, Floats]:
+def setting_of(model: Model, spec: Spec, key: tuple[int, int]) -> tuple[Ints, Floats]:
     """The kernel's meta and params."""
     meta = np.zeros(kernel.META, dtype=np.int64)
     meta[kernel.POLICY], meta[kernel.REFERENCE] = kernel.RULES[spec.rule.code], kernel.FILTERS[spec.reference]
@@ -254,7 +255,7 @@ def _run_single(
     slot: int,
     out: _Output,
 ) -> None:
-    meta, params = _setting(model, spec, key)
+    meta, params = setting_of(model, spec, key)
     counted = meta[kernel.POLICY] == kernel.KL_EMPIRICAL
     seen = np.zeros(model.table.shape[:2] if counted else (0, 0), dtype=np.int64)
     draws = (model.thresholds, model.guide)
@@ -273,7 +274,7 @@ def _run_many(
     out: _Output,
 ) -> None:
     filtered, (atoms, arms) = spec.reference != "none", columns.up.shape
-    meta, params = _setting(model, spec, key)
+    meta, params = setting_of(model, spec, key)
     crowd = make_crowd(arms, atoms if filtered else 1)
     room, seen = make_leaders(arms if filtered else 1, atoms if filtered else 1), make_seen(1024 if filtered else 0)
     draws = (model.thresholds, model.guide)
@@ -285,7 +286,7 @@ def _run_learners(
     model: Model, spec: Spec, rounds: Ints, key: tuple[int, int], first: int, watch: Ints, slot: int, out: _Output
 ) -> None:
     assert model.evidence is not None
-    meta, params = _setting(model, spec, key)
+    meta, params = setting_of(model, spec, key)
     learner = learner_for(spec, model.evidence, model.bins)
     draws = (model.table, model.level, model.cuts, model.thresholds, model.guide)
     play_learners(first, meta, params, *draws, learner, rounds, watch, slot, *out)
@@ -302,7 +303,7 @@ def _run_noisy(
     slot: int,
     out: _Output,
 ) -> None:
-    meta, params = _setting(model, spec, key)
+    meta, params = setting_of(model, spec, key)
     draws = (model.thresholds, model.guide)
     _single_noisy(first, meta, params, model.table, model.cuts, *channelled, *draws, rounds, watch, slot, *out)
 
