@@ -19,7 +19,7 @@ from headwater.policies.rules import Spec, make_spec
 from headwater.pseudo import model_of
 from headwater.simulation import leap
 from headwater.simulation.atoms import atoms_of
-from headwater.simulation.engine import Counts, Model, _setting, make_model, simulate_counts, simulate_leaps
+from headwater.simulation.engine import Counts, Model, make_model, setting_of, simulate_counts, simulate_leaps
 
 Ints = NDArray[np.int64]
 POLICIES = [make_spec(name) for name in ("ucb1", "c-ucb", "kl-ucb", "c-kl-ucb")]
@@ -76,7 +76,7 @@ class Board:
     def __init__(self, problem: hw.Problem, spec: Spec, rounds: int, rng: np.random.Generator) -> None:
         self.model = laid_out(problem)
         self.law = leap.chances_of(self.model.table, self.model.level, self.model.thresholds, self.model.cuts)
-        self.meta, self.params = _setting(self.model, spec, streams.seed_words(1))
+        self.meta, self.params = setting_of(self.model, spec, streams.seed_words(1))
         arms = len(self.model.level)
         self.counts = np.zeros((kernel.COUNTS, arms), dtype=np.int64)
         self.sums = np.zeros((arms, arms), dtype=np.int64)

@@ -45,10 +45,11 @@ def test_rewards_become_the_levels_they_are_nearest_to() -> None:
     assert np.allclose(PEOPLE.counted(), REWARDS.T)
 
 
-def test_edges_decide_where_they_are_given() -> None:
-    edges = [np.array([0.05, 0.3, 0.6, 0.9])] * 4
-    people = make_people(PROBLEM, np.tile([[0.04], [0.29], [0.3], [0.89], [1.0]], (1, 4)), edges=edges)
-    assert people.level[0].tolist() == [0, 1, 2, 3, 4]
+def test_edges_decide_where_an_arm_has_some() -> None:
+    arm = {"outcomes": [0, 1, 2], "edges": [0.3, 1.9], "probabilities": [[0.2, 0.3, 0.5], [0.5, 0.3, 0.2]]}
+    problem = hw.Problem(latent=hw.Discrete(["a", "b"]), arms={"bins": arm, "sure": [1, 2]})
+    people = make_people(problem, np.tile([[0.29], [0.3], [1.8], [1.9], [50]], (1, 2)))
+    assert people.level.tolist() == [[0, 1, 1, 2, 2], [0, 0, 1, 1, 1]]
 
 
 def test_membership_is_the_posterior_of_the_channels() -> None:
@@ -104,8 +105,6 @@ def test_labels_make_a_population_each() -> None:
         (lambda: make_people(PROBLEM, [[1.0, 2.0]]), r"rewards: got shape \(1, 2\); expected \(people, 4\)"),
         (lambda: make_people(PROBLEM, np.zeros((0, 4))), r"rewards: got shape \(0, 4\)"),
         (lambda: make_people(PROBLEM, [[1, 1, np.nan, 1]]), r"rewards\[0\]: arm 2 is missing; a replay needs"),
-        (lambda: make_people(PROBLEM, REWARDS, edges=[]), "edges: got 0 lists; expected 4"),
-        (lambda: make_people(PROBLEM, REWARDS, edges=[np.zeros(2)] * 4), "edges.arm 0: got 2 edges; expected 4, between its 5"),
         (lambda: make_people(PROBLEM, REWARDS, segments=["low"]), "segments: got 1 labels; expected 600"),
         (lambda: make_people(PROBLEM, REWARDS, segments=["tall"] * 600), 'segments: got "tall"; expected one of low, middle'),
         (lambda: of_mix(PEOPLE, {"tall": 1}), 'mix: got "tall"; expected one of low, middle, high'),

@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from headwater.arrays import Floats, Ints, nearest
+from headwater.arrays import Floats, Ints
 from headwater.complaints import shown
 from headwater.errors import ProblemError
-from headwater.evaluation.people import label_places
+from headwater.evaluation.people import label_places, levels_of
 from headwater.policies.evidence import evidence_of
 from headwater.policies.joint import likeliest, make_mind, relearn
 from headwater.policies.likelihood import make_lens
 from headwater.problem import Problem
-from headwater.pseudo.channels import channels_of
 
 __all__ = ["Events", "make_events"]
 
@@ -78,7 +77,6 @@ def make_events(
     *,
     propensity: Any = None,
     segment: Sequence[Any] | None = None,
-    edges: Sequence[Floats] | None = None,
 ) -> Events:
     """Events from columns of equal length, in the order in which they happened."""
     places = {name: k for k, name in enumerate(problem.names)}
@@ -88,12 +86,9 @@ def make_events(
             raise ProblemError(f"arm: got {shown(label)}; expected one of {', '.join(problem.names[:20])}")
     k = np.array([places[label] for label in labels], dtype=np.int64)
     rewards = _numbers("reward", reward, len(k))
-    values = channels_of(problem).values
     level = np.zeros(len(k), dtype=np.int64)
-    for a, value in enumerate(values):
-        mine = k == a
-        cut = None if edges is None else edges[a]
-        level[mine] = nearest(value, rewards[mine]) if cut is None else np.searchsorted(cut, rewards[mine], side="right")
+    for a in range(len(places)):
+        level[k == a] = levels_of(problem, a, rewards[k == a])
     if propensity is None:
         share = np.bincount(k, minlength=len(places)) / max(len(k), 1)
         p = share[k]

@@ -16,12 +16,23 @@ from headwater.arrays import Floats, Ints, nearest
 from headwater.complaints import is_number, normalised, shown
 from headwater.errors import ProblemError
 from headwater.latent import Continuous
-from headwater.problem import Problem
+from headwater.problem import Problem, Random
 from headwater.pseudo import model_of
 from headwater.pseudo.channels import channels_of
 from headwater.pseudo.finite import FiniteModel
 
-__all__ = ["FEW", "People", "Population", "as_they_are", "at_random", "by_label", "label_places", "make_people", "of_mix"]
+__all__ = [
+    "FEW",
+    "People",
+    "Population",
+    "as_they_are",
+    "at_random",
+    "by_label",
+    "label_places",
+    "levels_of",
+    "make_people",
+    "of_mix",
+]
 
 FEW = 100
 """The effective number of people below which a population is flagged: its true means are then a matter of who was in it."""
@@ -68,17 +79,11 @@ class Population(NamedTuple):
         return float(1.0 / np.sum(self.weights**2))
 
 
-def make_people(
-    problem: Problem,
-    rewards: Any,
-    *,
-    edges: Sequence[Floats] | None = None,
-    segments: Sequence[str] | None = None,
-) -> People:
+def make_people(problem: Problem, rewards: Any, *, segments: Sequence[Any] | None = None) -> People:
     """People from their rewards (U, K), in the order of the problem's arms.
 
-    A reward is counted as the level between whose ``edges[k]`` (M_k - 1 of them) it lies, without edges as the nearest one.
-    ``segments`` (U,) are labels of X where they are known.
+    A reward is counted as the level between whose edges it lies, for arms without edges as the nearest. ``segments`` (U,) are
+    labels of X where they are known.
 
     >>> import headwater as hw
     >>> coin = {"outcomes": [0, 1], "probabilities": [[0.9, 0.1], [0.2, 0.8]]}
@@ -102,25 +107,19 @@ def make_people(
             f"rewards[{u}]: {problem.names[k]} is missing; a replay needs a reward of every person for every arm: leave out "
             "people who lack one, or evaluate the log of who was shown what"
         )
-    levels = _levels(problem, table.T, edges)
+    levels = np.stack([levels_of(problem, k, row) for k, row in enumerate(table.T)])
     membership = _posterior(problem, levels) if segments is None else _given(problem, segments, len(table))
     for part in (table, levels, membership):
         part.setflags(write=False)
     return People(problem, table.T, levels, membership, segments is not None)
 
 
-def _levels(problem: Problem, rewards: Floats, edges: Sequence[Floats] | None) -> Ints:
-    values = channels_of(problem).values
-    if edges is None:
-        return np.stack([nearest(value, row) for value, row in zip(values, rewards, strict=True)])
-    if len(edges) != len(values):
-        raise ProblemError(f"edges: got {len(edges)} lists; expected {len(values)}, one per arm")
-    for name, cut, value in zip(problem.names, edges, values, strict=True):
-        if len(cut) != len(value) - 1:
-            raise ProblemError(
-                f"edges.{name}: got {len(cut)} edges; expected {len(value) - 1}, between its {len(value)} levels"
-            )
-    return np.stack([np.searchsorted(cut, row, side="right") for cut, row in zip(edges, rewards, strict=True)]).astype(np.int64)
+def levels_of(problem: Problem, k: int, rewards: Floats) -> Ints:
+    """Which of arm k's levels each of its rewards counts as: as it would live, but with no reward refused."""
+    arm = list(problem.arms.values())[k]
+    if isinstance(arm, Random) and arm.edges is not None:
+        rewards = arm.outcomes[np.searchsorted(arm.edges, rewards, side="right")]
+    return nearest(channels_of(problem).values[k], rewards)
 
 
 def _posterior(problem: Problem, levels: Ints) -> Floats:
@@ -156,7 +155,7 @@ def label_places(problem: Problem, segments: Sequence[Any], count: int) -> Ints:
     return np.array([places[label] for label in labels], dtype=np.int64)
 
 
-def _given(problem: Problem, segments: Sequence[str], count: int) -> Floats:
+def _given(problem: Problem, segments: Sequence[Any], count: int) -> Floats:
     out = np.zeros((count, problem.rewards.shape[1]))
     out[np.arange(count), label_places(problem, segments, count)] = 1.0
     return out
