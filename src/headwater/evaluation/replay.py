@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from headwater.arrays import Floats
+from headwater.arrays import Floats, nearest
 from headwater.complaints import shown
 from headwater.errors import ProblemError
 from headwater.evaluation.people import People, Population
@@ -24,6 +24,7 @@ from headwater.policies.evidence import evidence_of
 from headwater.policies.rules import Spec, parse_spec
 from headwater.policies.table import table_of
 from headwater.problem import Problem
+from headwater.pseudo.channels import channels_of
 from headwater.simulation import Outcome, Simulation, check_number, check_rounds
 from headwater.simulation.atoms import Atoms
 from headwater.simulation.engine import Model, make_model, oracle_rewards, simulate_counts
@@ -103,17 +104,20 @@ def named_specs(policies: Sequence[str | Spec], problem: Problem) -> dict[str, S
 def replay_model(people: People, population: Population, *, believed: Problem | None = None) -> Model:
     """The population as the engine draws from it: a person is an atom, who pays their own level whatever the model says.
 
-    ``believed`` is what policies read instead of the people's problem; it has the same arms and levels.
+    ``believed`` is what policies read instead of the people's problem; it has the same arms and rewards.
     """
-    problem = people.problem if believed is None else believed
+    problem, level = people.problem, people.level
+    if believed is not None:
+        problem, paid = believed, people.counted()
+        level = np.stack([nearest(value, row) for value, row in zip(channels_of(problem).values, paid, strict=True)])
     table = table_of(problem)
     deeper = table.cells.shape[1] - 1
     cuts = np.empty((0, 0, 0), dtype=np.int64)
     if table.channelled is not None:  # one reward of each person for each arm: no chance is left
-        cuts = np.where(np.arange(deeper) < people.level[..., None], 0, 2**UNIFORM_BITS).astype(np.int64)
+        cuts = np.where(np.arange(deeper) < level[..., None], 0, 2**UNIFORM_BITS).astype(np.int64)
     atoms = Atoms(
         probability=population.weights,
-        level=people.level,
+        level=level,
         cells=table.cells,
         values=table.levels,
         unit=table.units.unit,
