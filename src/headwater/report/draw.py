@@ -29,7 +29,7 @@ def draw_analysis(data: AnalysisFigure) -> Figure:
     if gaps:
         _pseudo_gaps(axes[1], data)
     shown = f"{data.title}  ({data.hidden} more arms not shown)" if data.hidden else data.title
-    figure.suptitle(_plain(shown), fontsize=12, fontweight="bold")
+    figure.suptitle(plain_text(shown), fontsize=12, fontweight="bold")
     return figure
 
 
@@ -42,7 +42,7 @@ def save(figure: Figure, path: Path) -> None:
     figure.set_layout_engine("none")  # it is laid out now: a second format need not do it again
 
 
-def _plain(text: str) -> str:
+def plain_text(text: str) -> str:
     """matplotlib reads $ as mathematics, and leaves names that start with _ out of legends; a name is just text."""
     return (" " if text.startswith("_") else "") + text.replace("$", r"\$")
 
@@ -76,7 +76,7 @@ def _weight(axis: Axes, data: AnalysisFigure, bars: bool) -> None:
 
 def _label(data: AnalysisFigure, k: int) -> str:
     mean = "" if data.means is None else f"  (mean {data.means[k]:.3g})"
-    return _plain(f"{data.arms[k]}{mean}")
+    return plain_text(f"{data.arms[k]}{mean}")
 
 
 def _lines(figure: Figure, axis: Axes, data: AnalysisFigure) -> None:
@@ -95,15 +95,15 @@ def _points(figure: Figure, axis: Axes, data: AnalysisFigure) -> None:
         axis.plot(data.x + shift, curve, markers[k % len(markers)], color=colour(k), markersize=8, label=_label(data, k))
     long = max(map(len, data.labels)) > 5
     tilt: dict[str, Any] = {"rotation": 35, "ha": "right"} if long and len(data.labels) > 5 else {}
-    axis.set_xticks(data.x, [_plain(label) for label in data.labels], **tilt)
+    axis.set_xticks(data.x, [plain_text(label) for label in data.labels], **tilt)
     _finish(axis, data)
 
 
 def _heat(figure: Figure, axis: Axes, data: AnalysisFigure) -> None:
     image = axis.imshow(data.curves, aspect="auto", cmap="viridis", interpolation="nearest")
-    axis.set_yticks(range(len(data.arms)), [_plain(_cut(arm)) for arm in data.arms], fontsize=8)
+    axis.set_yticks(range(len(data.arms)), [plain_text(_cut(arm)) for arm in data.arms], fontsize=8)
     ticks = np.linspace(0, len(data.labels) - 1, 5).astype(int)
-    axis.set_xticks(ticks, [_plain(_cut(data.labels[i], 14)) for i in ticks], rotation=25, ha="right", fontsize=8)
+    axis.set_xticks(ticks, [plain_text(_cut(data.labels[i], 14)) for i in ticks], rotation=25, ha="right", fontsize=8)
     axis.set_xlabel(f"latent value {data.x_name}")
     figure.colorbar(image, ax=axis, label=data.y_name, shrink=0.85)
 
@@ -113,7 +113,7 @@ def _ranges(figure: Figure, axis: Axes, data: AnalysisFigure) -> None:
         axis.plot([low, high], [k, k], color=colour(k), linewidth=6, solid_capstyle="butt", alpha=0.6)
         if data.means is not None:
             axis.plot(data.means[k], k, "o", color=colour(k), markersize=9, label=_label(data, k))
-    axis.set_yticks(range(len(data.arms)), [_plain(arm) for arm in data.arms])
+    axis.set_yticks(range(len(data.arms)), [plain_text(arm) for arm in data.arms])
     axis.invert_yaxis()
     axis.set_xlabel("reward: from the least to the largest" + ("" if data.means is None else ", with the mean"))
     axis.spines[["top", "right"]].set_visible(False)
@@ -132,7 +132,7 @@ def _pseudo_gaps(axis: Axes, data: AnalysisFigure) -> None:
     low, high = min(float(np.min(data.pseudo_gaps)), 0.0), max(float(np.max(data.pseudo_gaps)), 0.0)
     axis.set_xlim(low - (0.45 if low < 0 else 0.1) * reach, high + (0.45 if high > 0 else 0.1) * reach)
     join = "\n" if len(data.arms) <= 6 else ": "  # two lines each would run into one another
-    labels = [_plain(f"{_cut(arm)}{join}{word}") for arm, word in zip(data.arms, data.verdicts, strict=True)]
+    labels = [plain_text(f"{_cut(arm)}{join}{word}") for arm, word in zip(data.arms, data.verdicts, strict=True)]
     axis.set_yticks(range(len(data.arms)), labels, fontsize=10 if len(data.arms) <= 6 else 8)
     for tick, shade in zip(axis.get_yticklabels(), shades, strict=True):
         tick.set_color(shade)
@@ -159,7 +159,7 @@ def draw_regret(data: RegretFigure) -> Figure:
     if data.bound is not None:
         axes[0].text(0.02, 0.98, data.bound.note, transform=axes[0].transAxes, va="top", fontsize=9, color="#555555")
     _pulls(axes[1], data)
-    figure.suptitle(_plain(f"{data.title}: {data.runs}"), fontsize=12, fontweight="bold")
+    figure.suptitle(plain_text(f"{data.title}: {data.runs}"), fontsize=12, fontweight="bold")
     return figure
 
 
@@ -168,7 +168,7 @@ def _regret_curves(axis: Axes, data: RegretFigure, policies: Sequence[str]) -> N
     for curve in data.curves:
         if curve.policy in policies:
             shade, dash, width = curve.look.colour, curve.look.dash, curve.look.width
-            axis.plot(data.rounds, curve.mean, dash, color=shade, linewidth=width, label=_plain(curve.policy))
+            axis.plot(data.rounds, curve.mean, dash, color=shade, linewidth=width, label=plain_text(curve.policy))
             axis.fill_between(data.rounds, curve.interval_low, curve.interval_high, color=shade, alpha=0.15, linewidth=0)
     if data.bound is not None and data.bound.drawn:
         label = "Graves–Lai bound, slope C log t"
@@ -180,7 +180,7 @@ def _regret_curves(axis: Axes, data: RegretFigure, policies: Sequence[str]) -> N
 
 def _label_ends(axis: Axes, data: RegretFigure) -> None:
     """Each curve's name where it ends, the names pushed apart until they can be read."""
-    names = [_plain(curve.policy) for curve in data.curves]
+    names = [plain_text(curve.policy) for curve in data.curves]
     ends, shades = [float(curve.mean[-1]) for curve in data.curves], [curve.look.colour for curve in data.curves]
     if data.bound is not None and data.bound.drawn:
         names, ends, shades = [*names, "bound"], [*ends, float(data.bound.line[-1])], [*shades, BOUND]
@@ -205,7 +205,7 @@ def _pulls(axis: Axes, data: RegretFigure) -> None:
         where = [row + (i - (len(data.curves) - 1) / 2) * height for row in range(len(shown))]
         axis.barh(where, [float(curve.pulls[k]) for k in shown], height=height * 0.9, color=curve.look.colour)
     axis.set_xscale("symlog", linthresh=1)
-    axis.set_yticks(range(len(shown)), [_plain(_cut(data.arms[k])) for k in shown])
+    axis.set_yticks(range(len(shown)), [plain_text(_cut(data.arms[k])) for k in shown])
     axis.invert_yaxis()
     axis.set_xlabel(f"mean pulls of the arms that are not best\n(of {int(data.rounds[-1]):,} rounds)")
     axis.spines[["top", "right"]].set_visible(False)
@@ -229,7 +229,7 @@ def draw_overview(figures: Sequence[RegretFigure], policies: Sequence[str] = SHO
     for axis, data in zip(axes.ravel(), figures, strict=False):
         _regret_curves(axis, data, policies)
         legend |= dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
-        axis.set_title(_plain(data.title), fontsize=9)
+        axis.set_title(plain_text(data.title), fontsize=9)
         axis.tick_params(labelsize=8)
         axis.grid(alpha=0.2)
         if data.bound is not None and not data.bound.drawn:
@@ -255,7 +255,7 @@ def draw_long_runs(figures: Sequence[RegretFigure]) -> Figure:
             axis.plot(data.rounds, np.zeros_like(data.rounds), ":", color=BOUND, linewidth=1.8)
         axis.set_ylim(-0.02 * top, top)
         axis.set_xlim(float(data.rounds[0]), float(data.rounds[-1]))
-        axis.set_title(f"{_plain(data.title)}\nC = {short(data.bound.constant)}", fontsize=11)
+        axis.set_title(f"{plain_text(data.title)}\nC = {short(data.bound.constant)}", fontsize=11)
         axis.grid(alpha=0.25)
         axis.tick_params(labelsize=10)
         axis.set_xticks([1e2, 1e6, 1e10] if data.rounds[-1] == 1e10 else [float(data.rounds[0]), float(data.rounds[-1])])

@@ -89,10 +89,10 @@ def _long(runs: Sequence[LongRun], output: Path) -> str:
     drawing = draw_long_runs(long_figures(runs))
     for suffix in (".png", ".svg"):
         save(drawing, output / "figures" / f"horizon{suffix}")
-    return long_section(runs, _embedded((output / "figures" / "horizon.svg").read_text(encoding="utf-8")))
+    return long_section(runs, embedded((output / "figures" / "horizon.svg").read_text(encoding="utf-8")))
 
 
-def _embedded(svg: str) -> str:
+def embedded(svg: str) -> str:
     """A picture as an address that needs no file."""
     return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
 
@@ -103,7 +103,7 @@ def write_report(simulations: Sequence[Simulation], path: Path) -> None:
     for n, run in enumerate(simulations):
         title = html.escape(run.problem.name or f"simulation {n + 1}")
         about = f"{run.replications:,} runs of {run.horizon:,} rounds, seed {run.seed}, B = {run.reward_range:g}."
-        body += f"<section><h2>{title}</h2><p>{about}</p>{_regret(run, f'regret-{n}', limits(run.problem))}</section>"
+        body += f"<section><h2>{title}</h2><p>{about}</p>{regret_section(run, f'regret-{n}', limits(run.problem))}</section>"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(document("Simulations", body), encoding="utf-8")
 
@@ -205,12 +205,12 @@ def _section(panel: Panel, svg: str) -> str:
     )
     note = f"<p class=note>{html.escape(panel.case.note)}</p>" if panel.case.note else ""
     title = html.escape(panel.case.title)
-    regret = "" if panel.simulation is None else _regret(panel.simulation, f"regret-{panel.case.id}", panel.bounds)
+    regret = "" if panel.simulation is None else regret_section(panel.simulation, f"regret-{panel.case.id}", panel.bounds)
     steps = _walkthrough() if panel.case is TWO_ARMS else ""
     return (
         f"<section id='{html.escape(panel.case.id)}'><h2>{title}</h2>"
         f"<div class=wide><img alt='Reward functions and pseudo-gaps: {title}' "
-        f"src='{_embedded(svg)}'></div>{regret}"
+        f"src='{embedded(svg)}'></div>{regret}"
         f"<div class=wide><table><tr><th>The paper says</th><th>Computed</th><th>Agrees?</th></tr>{rows}</table></div>"
         f"{note}{steps}<p>{html.escape(panel.analysis.advice)}</p></section>"
     )
@@ -230,7 +230,7 @@ def _walkthrough() -> str:
     )
 
 
-def _regret(run: Simulation, element: str, found: Bounds | None) -> str:
+def regret_section(run: Simulation, element: str, found: Bounds | None) -> str:
     """The regret curves, what the bound says, and a table of regret and pulls at the horizon: it is the legend, too."""
     data = regret_figure(run, limits=found)
     plot = plotly_regret(data).to_html(
