@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         RewardError,
         SizeError,
     )
+    from headwater.evaluation import Evaluation, LogEvaluation, evaluate
     from headwater.files import load_problem
     from headwater.fitting import Fit, fit
     from headwater.latent import Continuous, Discrete, Interval, Vector
@@ -38,10 +39,12 @@ __all__ = [
     "Continuous",
     "Correlated",
     "Discrete",
+    "Evaluation",
     "ExpressionError",
     "Fit",
     "HeadwaterError",
     "Interval",
+    "LogEvaluation",
     "ModelWarning",
     "Policy",
     "Problem",
@@ -54,6 +57,7 @@ __all__ = [
     "Vector",
     "analyze",
     "bounds",
+    "evaluate",
     "fit",
     "from_state",
     "load_problem",
@@ -77,6 +81,7 @@ _HOMES = {
         "RewardError",
         "SizeError",
     ),
+    "evaluation": ("Evaluation", "LogEvaluation", "evaluate"),
     "files": ("load_problem",),
     "fitting": ("Fit", "fit"),
     "latent": ("Continuous", "Discrete", "Interval", "Vector"),

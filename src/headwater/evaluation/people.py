@@ -61,6 +61,17 @@ class People:
         assert not isinstance(latent, Continuous)
         return tuple(latent.label(j) for j in range(latent.size))
 
+    def of_arms(self, names: Sequence[str]) -> People:
+        """The same people and segments with some of the arms only; at least two."""
+        places, problem = [self.problem.index(name) for name in names], self.problem
+        part = Problem(
+            latent=problem.latent,
+            arms={problem.names[k]: problem.arms[problem.names[k]] for k in places},
+            distribution=problem.distribution,
+            name=problem.name,
+        )
+        return People(part, self.rewards[places], self.level[places], self.membership, self.known)
+
     def counted(self) -> Floats:
         """Everybody's rewards as the problem counts them: the values of their levels, (K, U)."""
         return np.stack([value[row] for value, row in zip(channels_of(self.problem).values, self.level, strict=True)])

@@ -1,0 +1,142 @@
+"""Reading what an evaluation needs: people with a reward for every arm, or the events of a log; and what a problem rests on."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from headwater.arms import plain
+from headwater.arrays import Floats
+from headwater.complaints import shown
+from headwater.errors import ProblemError
+from headwater.evaluation.events import Events, make_events
+from headwater.evaluation.people import People, make_people
+from headwater.files import load_problem
+from headwater.fitting import Fit
+from headwater.fitting.logs import Columns, Log, read_log
+from headwater.fitting.sources import open_source
+from headwater.problem import Problem
+
+__all__ = ["MAX_ROWS", "Crowd", "Rows", "read_crowd", "read_events", "read_problem"]
+
+MAX_ROWS = 20_000_000
+"""Rewards that are read: unlike a fit, an evaluation needs every one of them at hand."""
+
+
+class Rows(NamedTuple):
+    """Where data came from, how many rewards, and what is to be said about it."""
+
+    label: str
+    rows: int
+    warnings: list[str]
+
+
+class Crowd(NamedTuple):
+    """People, and for each the value of the column that populations are made by."""
+
+    people: People
+    labels: list[str] | None
+    about: Rows
+
+
+def read_problem(given: Any) -> tuple[Problem, Mapping[str, Any]]:
+    """A problem and the evidence it rests on, from a problem, a fit, or the path of a file."""
+    if isinstance(given, Problem):
+        return given, {}
+    if isinstance(given, Fit):
+        return given.problem, given.evidence()
+    if not isinstance(given, (str, Path)):
+        raise ProblemError(f"problem: got {shown(given)}; expected a Problem, a Fit or the path of a problem file")
+    problem, path = load_problem(given), Path(given)  # which refuses what is no problem file, in its own words
+    text = path.read_text(encoding="utf-8-sig")
+    body = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    return problem, body.get("evidence") or {}
+
+
+def read_crowd(
+    problem: Problem,
+    data: Any,
+    *,
+    segment: str | None = None,
+    by: str | None = None,
+    missing: Any = None,
+    database: str | None = None,
+) -> Crowd:
+    """People from a wide table: a row each, a column per arm; those who lack a reward are left out."""
+    features = () if by is None else (by,)
+    log = read_log(
+        open_source(data, database=database),
+        Columns(segment=segment, features=features, wide=problem.names),
+        missing=missing,
+    )
+    rows = _collect(log, len(problem.names))
+    units, unit = np.unique(rows["unit"].to_numpy(zero_copy_only=False), return_inverse=True)
+    place = {name: k for k, name in enumerate(problem.names)}
+    arm = np.array([place[name] for name in rows["arm"].to_pylist()], dtype=np.int64)
+    table = np.full((len(units), len(place)), np.nan)
+    table[unit, arm] = rows["reward"].to_numpy()
+    first = np.zeros(len(units), dtype=np.int64)
+    first[unit[::-1]] = np.arange(len(unit))[::-1]
+    whole = np.flatnonzero(np.isfinite(table).all(axis=1))
+    if not len(whole):
+        raise ProblemError(
+            f"{log.label}: nobody has a reward for every arm; expected such people, or a log, whose columns arm and reward name"
+        )
+    said = list(log.warnings)
+    if len(whole) < len(units):
+        said.append(f"{len(units) - len(whole):,} of {len(units):,} people were left out: they lack a reward for some arm")
+    segments = None if segment is None else _labels(rows, "segment", first[whole])
+    labels = None if by is None else _labels(rows, "f0", first[whole])
+    people = make_people(problem, table[whole], segments=segments)
+    return Crowd(people, labels, Rows(log.label, int(rows.num_rows), said))
+
+
+def read_events(
+    problem: Problem,
+    data: Any,
+    *,
+    arm: str,
+    reward: str,
+    propensity: str | None = None,
+    segment: str | None = None,
+    time: str | None = None,
+    missing: Any = None,
+    database: str | None = None,
+) -> tuple[Events, Rows]:
+    """Events from a long table: a row each, in the order of ``time``, without it as they stand."""
+    features = () if propensity is None else (propensity,)
+    columns = Columns(arm=arm, reward=reward, segment=segment, features=features, time=time)
+    log = read_log(open_source(data, database=database), columns, missing=missing)
+    rows = _collect(log, 1, ordered=time is not None)
+    chance: Floats | None = None
+    if propensity is not None:
+        column = rows["f0"]
+        if str(column.type) in ("string", "large_string"):
+            raise ProblemError(f"propensity: column {shown(propensity)} holds text; expected probabilities")
+        if column.null_count:
+            raise ProblemError(
+                f"propensity: column {shown(propensity)} is empty in {column.null_count:,} rows; expected probabilities"
+            )
+        chance = column.to_numpy()
+    segments = None if segment is None else rows["segment"].to_pylist()
+    events = make_events(problem, rows["arm"].to_pylist(), rows["reward"].to_numpy(), propensity=chance, segment=segments)
+    return events, Rows(log.label, int(rows.num_rows), [*log.warnings, *events.warnings()])
+
+
+def _collect(log: Log, width: int, *, ordered: bool = False) -> Any:
+    """Every row, at home."""
+    if log.rows * width > MAX_ROWS:
+        raise ProblemError(
+            f"{log.label}: got {log.rows:,} rows; an evaluation reads {MAX_ROWS:,} rewards at most: give it a part of them"
+        )
+    return log.collect(log.table.order_by("time") if ordered else log.table)
+
+
+def _labels(rows: Any, column: str, where: Any) -> list[str]:
+    values = rows[column].take(where).to_pylist()
+    return [str(plain(value)) if isinstance(value, float) else str(value) for value in values]
