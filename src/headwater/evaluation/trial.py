@@ -15,7 +15,7 @@ import numpy as np
 
 from headwater.arrays import Floats
 from headwater.errors import ProblemError
-from headwater.evaluation.people import at_random, make_people
+from headwater.evaluation.people import People, at_random, make_people
 from headwater.evaluation.replay import Market, named_specs, replay
 from headwater.fitting import Fit, fit
 from headwater.policies.rules import Spec
@@ -60,12 +60,16 @@ class Aim(NamedTuple):
 
 @dataclass(frozen=True)
 class Trial:
-    """What came out: the fit of ``control`` people, and draws on the ``held_out`` others."""
+    """What came out: the fit of ``control`` people, and draws on the held-out ``people``."""
 
     fit: Fit
     control: int
-    held_out: int
+    people: People
     draws: list[Draw]
+
+    @property
+    def held_out(self) -> int:
+        return self.people.count
 
     @property
     def policies(self) -> list[str]:
@@ -173,4 +177,4 @@ def run_trial(
             progress=step,
         )
         out.append(Draw(n + 1, part.problem.names, market))
-    return Trial(learned, len(control), len(rest), out)
+    return Trial(learned, len(control), people, out)

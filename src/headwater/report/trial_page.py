@@ -1,0 +1,112 @@
+"""A trial as a piece of Markdown and a picture: a row per draw, and which aims were met."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from headwater.evaluation.calibration import channel_calibration, read_stated
+from headwater.evaluation.trial import Aim, Trial
+from headwater.report.evaluation_draw import draw_markets
+from headwater.report.style import rough, short
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+WIDTH = 140
+
+
+def draw_trial(trial: Trial) -> Figure:
+    """A panel per draw."""
+    return draw_markets([draw.market for draw in trial.draws], [f"draw {draw.number}" for draw in trial.draws])
+
+
+def trial_markdown(trial: Trial) -> str:
+    """Facts, a table with a row per draw, and the aims."""
+    return "\n\n".join([_facts(trial), _table(trial), *_aims(trial), _stated(trial)]) + "\n"
+
+
+def replace_block(text: str, name: str, body: str) -> str:
+    """``text`` with what stands between the marks of ``name`` replaced.
+
+    >>> replace_block("a\\n<!-- x writes this -->\\nold\\n<!-- until here -->\\nb", "x", "new\\n")
+    'a\\n<!-- x writes this -->\\nnew\\n<!-- until here -->\\nb'
+    """
+    start, end = f"<!-- {name} writes this -->\n", "<!-- until here -->"
+    before, found, rest = text.partition(start)
+    _, closed, after = rest.partition(end)
+    assert found and closed, f"the marks of {name} are missing"
+    return before + start + body + end + after
+
+
+def _facts(trial: Trial) -> str:
+    run, fit = trial.draws[0].market.simulation, trial.fit
+    agreement = "" if fit.stability is None else f" (agreement of refits, adjusted Rand: {fit.stability.agreement:.2f})"
+    words = (
+        f"{trial.control:,} people as control group, {trial.held_out:,} held out. The tool chose {len(fit.segments)} "
+        f"segments{agreement} and {fit.levels.size} levels of rewards. {len(trial.draws)} draws of {len(trial.draws[0].arms)} "
+        f"arms each, {run.replications} runs of {run.horizon:,} rounds. Mean regret at the end, ± its standard error, in units "
+        "of the rewards:"
+    )
+    return textwrap.fill(words, WIDTH)
+
+
+def _table(trial: Trial) -> str:
+    aims = _listed(trial)
+    heads = ["draw", "gap", "model's gap", *trial.policies, *(_short_words(aim) for aim in aims)]
+    rows = []
+    for n, draw in enumerate(trial.draws):
+        market, best = draw.market, draw.market.best
+        gap = market.means[best] - np.delete(market.means, best).max()
+        model = market.modelled[best] - np.delete(market.modelled, best).max()
+        cells = [str(draw.number), f"{gap:.2f}", f"{model:+.2f}"]
+        for name in trial.policies:
+            regret = market.simulation.regret(name)[:, -1]
+            error = regret.std(ddof=1) / np.sqrt(len(regret)) if len(regret) > 1 else 0.0
+            cells.append(f"{short(float(regret.mean()))} ± {rough(float(error))}")
+        rows.append([*cells, *(_mark(aim.values[n], aim.limit) for aim in aims)])
+    means = [short(float(trial.regret(name).mean())) for name in trial.policies]
+    rows.append(["**mean**", "", "", *means, *(_mark(aim.overall, aim.limit) for aim in aims)])
+    lines = [heads, ["---:"] * len(heads), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _short_words(aim: Aim) -> str:
+    over = "UCB1" if "UCB1" in aim.words else "TS"
+    return f"auto / {over}" + (", growth" if "after" in aim.words else "")
+
+
+def _mark(value: float, limit: float) -> str:
+    return f"{value:.2f}" if value <= limit else f"**{value:.2f}**"
+
+
+def _listed(trial: Trial) -> list[Aim]:
+    return trial.aims() if {"auto", "ucb1", "ts"} <= set(trial.policies) else []
+
+
+def _aims(trial: Trial) -> list[str]:
+    """What the columns mean, then an aim a line."""
+    aims = _listed(trial)
+    gap = (
+        "Gap: by how much the best arm's mean is above the second's among these people; the model's gap is what the learned "
+        "channels say of the same arm at the true mix, below 0 where they name another one."
+    )
+    lines = [
+        f"- {aim.words[0].upper()}{aim.words[1:]}: aim ≤ {aim.limit:g}; {aim.overall:.2f} on the mean, met in "
+        f"{aim.draws_met} of {len(aim.values)} draws: **{'met' if aim.met else 'missed'}**"
+        for aim in aims
+    ]
+    return [textwrap.fill(gap, WIDTH), *(["\n".join(lines)] if lines else [])]
+
+
+def _stated(trial: Trial) -> str:
+    stated = read_stated(trial.fit.evidence(), trial.people)
+    assert stated is not None
+    found = channel_calibration(trial.people, stated)
+    return textwrap.fill(
+        f"Of the learned intervals, stated at {found.confidence:.0%}, {found.cells:.0%} of the cells and {found.means:.0%} of "
+        "the means per arm and segment hold on the held-out people.",
+        WIDTH,
+    )
