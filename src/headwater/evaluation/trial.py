@@ -8,7 +8,8 @@ held-out half is used in learning.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from headwater.evaluation.people import People, at_random, make_people
 from headwater.evaluation.replay import Market, named_specs, replay
 from headwater.fitting import Fit, fit
 from headwater.policies.rules import Spec
-from headwater.simulation import check_number, log_checkpoints
+from headwater.simulation import Simulation, check_number, load_simulation, log_checkpoints
 
 __all__ = ["SEVEN", "Aim", "Draw", "Trial", "run_trial"]
 
@@ -122,6 +123,18 @@ def _over(top: Floats, base: Floats) -> Floats:
     return np.divide(top, base, out=np.where(top > 0, np.inf, 0.0), where=base > 0)
 
 
+def _place(folder: str | Path, n: int) -> Path:
+    return Path(folder) / f"draw-{n + 1:02d}"
+
+
+def _kept(folder: str | Path | None, n: int, again: Sequence[str]) -> Simulation | None:
+    """What an earlier run left of a draw, without the policies to run again."""
+    if folder is None or not (_place(folder, n) / "manifest.json").exists():
+        return None
+    found = load_simulation(_place(folder, n))
+    return replace(found, outcomes={name: outcome for name, outcome in found.outcomes.items() if name not in again})
+
+
 def run_trial(
     ratings: Floats,
     names: Sequence[str],
@@ -135,11 +148,14 @@ def run_trial(
     seed: int = 0,
     threads: int | None = None,
     progress: Callable[[str, float], None] | None = None,
+    folder: str | Path | None = None,
+    again: Sequence[str] = (),
     **options: Any,
 ) -> Trial:
     """Split people by lot, fit one half, replay policies on the other half.
 
-    ``ratings`` (U, K) lacks none; ``options`` are those of the fit. ``seed`` decides who is in the control group.
+    ``ratings`` (U, K) lacks none; ``options`` are those of the fit. ``seed`` decides who is in the control group. What a
+    ``folder`` holds of an earlier run is not done again, except for policies named in ``again``; it keeps what this run does.
     """
     table, tell = np.asarray(ratings, dtype=float), progress or (lambda *_: None)
     if table.ndim != 2 or table.shape[1] != len(names) or len(table) < 4 or not np.isfinite(table).all():
@@ -175,6 +191,9 @@ def run_trial(
             checkpoints=rounds,
             threads=threads,
             progress=step,
+            known=_kept(folder, n, again),
         )
+        if folder is not None:
+            market.simulation.save(_place(folder, n), command="run_trial", overwrite=True)
         out.append(Draw(n + 1, part.problem.names, market))
     return Trial(learned, len(control), people, out)

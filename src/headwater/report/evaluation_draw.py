@@ -48,7 +48,7 @@ def draw_markets(markets: Sequence[Market], titles: Sequence[str] | None = None)
 
 def _regret(axis: Axes, market: Market, top: float) -> None:
     run = market.simulation
-    late = run.rounds >= min(100, run.horizon // 10)
+    late = run.rounds >= min(100, run.horizon // 100)
     rounds = run.rounds[late]
     for name in run.outcomes:
         regret, style = run.regret(name)[:, late], look(name)
@@ -66,6 +66,7 @@ def _regret(axis: Axes, market: Market, top: float) -> None:
         )
     axis.set(xscale="log", yscale="log", ylim=(_FLOOR, 2 * top))
     axis.tick_params(labelsize=8)
+    axis.minorticks_off()  # their labels would run into one another
     axis.grid(alpha=0.2)
     axis.spines[["top", "right"]].set_visible(False)
 
@@ -181,23 +182,18 @@ def draw_estimates(rows: Sequence[Estimate], logged_mean: float) -> Figure:
 
 
 def draw_log_replay(replay: LogReplay) -> Figure:
-    """Mean reward a round up to each round, with 95 % intervals."""
+    """Mean reward a round up to each round, with 95 % intervals; the first ten, which are mostly chance, are left out."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.2, 4.2), layout="constrained", dpi=120)
     axis: Any = figure.subplots()
-    told = replay.to_dict()["policies"]
-    for name, row in told.items():
-        style = look(name)
-        axis.plot(
-            replay.rounds, row["mean_reward"], style.dash, color=style.colour, linewidth=style.width, label=plain_text(name)
-        )
-        axis.fill_between(replay.rounds, row["low"], row["high"], color=style.colour, alpha=0.15, linewidth=0)
+    late = replay.rounds >= min(10, int(replay.rounds[-1]))
+    rounds = replay.rounds[late]
+    for name, row in replay.to_dict()["policies"].items():
+        style, (mean, low, high) = look(name), (np.array(row[key])[late] for key in ("mean_reward", "low", "high"))
+        axis.plot(rounds, mean, style.dash, color=style.colour, linewidth=style.width, label=plain_text(name))
+        axis.fill_between(rounds, low, high, color=style.colour, alpha=0.12, linewidth=0)
     axis.axhline(replay.lot, color="#777777", linestyle=":", linewidth=1.2, label="arms by lot")
-    late = np.array([row["mean_reward"] for row in told.values()])[:, replay.rounds >= 10]
-    if late.size:
-        spread = max(float(np.ptp(late)), 1e-9)
-        axis.set_ylim(float(min(late.min(), replay.lot)) - 0.4 * spread, float(late.max()) + 0.4 * spread)
     axis.set(xscale="log", xlabel="round", ylabel="mean reward a round, so far")
     axis.legend(frameon=False, fontsize=9)
     axis.grid(alpha=0.2)
