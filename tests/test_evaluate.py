@@ -217,8 +217,9 @@ def test_what_is_no_problem_is_refused() -> None:
 
 def test_too_many_rows_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "MAX_ROWS", 10)
-    with pytest.raises(ProblemError, match="an evaluation reads 10 rewards at most: give it a part of them"):
-        hw.evaluate(PROBLEM, people(40))
+    for table, columns in ((people(40), {}), (log(40), {"arm": "drink", "reward": "paid"})):
+        with pytest.raises(ProblemError, match="rewards; an evaluation takes 3 rows at most: give it a part"):
+            hw.evaluate(PROBLEM, table, **columns)  # type: ignore[arg-type]
 
 
 # --- the command and the page ----------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ PROBLEM = hw.Problem(
         "poster": {"outcomes": [0, 1], "probabilities": [[0.5, 0.5], [0.6, 0.4]]},
     },
 )
+WAVE = hw.Problem(latent=hw.Continuous([0, 1]), arms={"a": "x", "b": "1 - x"})
 MIX = np.array([0.35, 0.65])
 TRUTH = PROBLEM.rewards @ MIX
 SHOWN = np.array([[0.6, 0.3, 0.1], [0.15, 0.25, 0.6]])  # what the log showed whom: young people the banner, old ones the poster
@@ -186,6 +187,7 @@ def test_runs_that_end_too_soon_are_said(monkeypatch: pytest.MonkeyPatch) -> Non
             "propensity: got 0; expected the probability of the arm",
         ),
         (lambda: make_events(PROBLEM, ["banner"], [1], propensity=[1.5]), "propensity: got 1.5; expected"),
+        (lambda: make_events(WAVE, ["a"], [1]), "problem: got continuous X; expected one whose values are listed"),
         (lambda: make_events(PROBLEM, [], []), "log: got no events; expected some"),
         (lambda: make_events(PROBLEM, ["banner"], [1], segment=["tall"]), 'segments: got "tall"; expected one of young, old'),
         (lambda: estimate(logged(0), confidence=1), "confidence: got 1; expected a number between 0 and 1"),

@@ -21,10 +21,11 @@ import numpy as np
 
 from headwater.arrays import Floats
 from headwater.errors import HeadwaterError, ProblemError
-from headwater.evaluation.trial import SEVEN, run_trial
+from headwater.evaluation.guard import Degree, guard_curve
+from headwater.evaluation.trial import SEVEN, Trial, run_trial
 from headwater.progress import share_bar
 from headwater.report.draw import save
-from headwater.report.trial_page import draw_trial, replace_block, trial_markdown
+from headwater.report.trial_page import draw_trial, guard_markdown, replace_block, trial_markdown
 
 ROOT = Path(__file__).parent.parent.parent
 JOKES, MISSING, LARGEST = 100, 99.0, 10.0
@@ -67,6 +68,14 @@ def read_ratings(path: Path) -> Floats:
     return whole
 
 
+def guard_of(trial: Trial, threads: int | None) -> list[Degree]:
+    """The guard by degrees of wrongness, in the first draw."""
+    draw = trial.draws[0]
+    people, run = trial.people.of_arms(draw.arms), draw.market.simulation
+    runs = min(run.replications, 20)
+    return guard_curve(people, draw.market.population, horizon=run.horizon, runs=runs, seed=run.seed, threads=threads)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, help="the path of your copy of jester-data-1.zip, or of the CSV file in it")
@@ -104,6 +113,8 @@ def main() -> None:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
     text = trial_markdown(trial)
+    if "auto" in options.policies:
+        text += "\n" + guard_markdown(guard_of(trial, options.threads), options.horizon)
     print(text)
     if options.json is not None:
         options.json.write_text(json.dumps(trial.to_dict()), encoding="utf-8")

@@ -25,7 +25,7 @@ from headwater.problem import Problem
 __all__ = ["MAX_ROWS", "Crowd", "Rows", "read_crowd", "read_events", "read_problem"]
 
 MAX_ROWS = 20_000_000
-"""Rewards that are read: unlike a fit, an evaluation needs every one of them at hand."""
+"""Rows × arms that are read: unlike a fit, an evaluation needs all of them at hand."""
 
 
 class Rows(NamedTuple):
@@ -112,7 +112,7 @@ def read_events(
     features = () if propensity is None else (propensity,)
     columns = Columns(arm=arm, reward=reward, segment=segment, features=features, time=time)
     log = read_log(open_source(data, database=database), columns, missing=missing)
-    rows = _collect(log, 1, ordered=time is not None)
+    rows = _collect(log, len(problem.names), ordered=time is not None)
     chance: Floats | None = None
     if propensity is not None:
         column = rows["f0"]
@@ -130,9 +130,9 @@ def read_events(
 
 def _collect(log: Log, width: int, *, ordered: bool = False) -> Any:
     """Every row, at home."""
-    if log.rows * width > MAX_ROWS:
+    if log.rows > MAX_ROWS // width * (width if log.columns.wide else 1):  # the rows of a wide log are counted by reward
         raise ProblemError(
-            f"{log.label}: got {log.rows:,} rows; an evaluation reads {MAX_ROWS:,} rewards at most: give it a part of them"
+            f"{log.label}: got {log.rows:,} rewards; an evaluation takes {MAX_ROWS // width:,} rows at most: give it a part"
         )
     return log.collect(log.table.order_by("time") if ordered else log.table)
 

@@ -13,7 +13,7 @@ from scipy import stats
 from headwater.arrays import Floats, Ints
 from headwater.complaints import shown
 from headwater.errors import ProblemError
-from headwater.evaluation.people import label_places, levels_of
+from headwater.evaluation.people import check_listed, label_places, levels_of
 from headwater.policies.evidence import evidence_of
 from headwater.policies.joint import likeliest, make_mind, relearn
 from headwater.policies.likelihood import make_lens
@@ -79,6 +79,7 @@ def make_events(
     segment: Sequence[Any] | None = None,
 ) -> Events:
     """Events from columns of equal length, in the order in which they happened."""
+    check_listed(problem)
     places = {name: k for k, name in enumerate(problem.names)}
     labels = [str(label) for label in arm]
     for label in labels:

@@ -28,6 +28,7 @@ __all__ = [
     "as_they_are",
     "at_random",
     "by_label",
+    "check_listed",
     "label_places",
     "levels_of",
     "make_people",
@@ -103,8 +104,7 @@ def make_people(problem: Problem, rewards: Any, *, segments: Sequence[Any] | Non
     >>> people.level.tolist(), people.membership.round(2).tolist()
     ([[0, 1], [0, 1]], [[1.0, 0.0], [0.0, 1.0]])
     """
-    if not isinstance(model_of(problem), FiniteModel):
-        raise ProblemError(f"problem: got {problem.latent.kind} X; expected one whose values are listed, such as fit writes")
+    check_listed(problem)
     try:
         table = np.array(rewards, dtype=float)
     except (TypeError, ValueError):
@@ -123,6 +123,12 @@ def make_people(problem: Problem, rewards: Any, *, segments: Sequence[Any] | Non
     for part in (table, levels, membership):
         part.setflags(write=False)
     return People(problem, table.T, levels, membership, segments is not None)
+
+
+def check_listed(problem: Problem) -> None:
+    """Refuse a problem whose X is not a list of values."""
+    if not isinstance(model_of(problem), FiniteModel):
+        raise ProblemError(f"problem: got {problem.latent.kind} X; expected one whose values are listed, such as fit writes")
 
 
 def levels_of(problem: Problem, k: int, rewards: Floats) -> Ints:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headwater.evaluation.calibration import channel_calibration, read_stated
+from headwater.evaluation.calibration import channel_calibration, law_calibration, read_stated
+from headwater.evaluation.guard import Degree
+from headwater.evaluation.pipeline import LAW_ROUNDS, LAW_RUNS
 from headwater.evaluation.trial import Aim, Trial
+from headwater.policies.auto import spec_for
 from headwater.report.evaluation_draw import draw_markets
 from headwater.report.style import rough, short
 
@@ -105,8 +109,39 @@ def _stated(trial: Trial) -> str:
     stated = read_stated(trial.fit.evidence(), trial.people)
     assert stated is not None
     found = channel_calibration(trial.people, stated)
-    return textwrap.fill(
+    words = (
         f"Of the learned intervals, stated at {found.confidence:.0%}, {found.cells:.0%} of the cells and {found.means:.0%} of "
-        "the means per arm and segment hold on the held-out people.",
-        WIDTH,
+        "the means per arm and segment hold on the held-out people."
     )
+    laws = []
+    for draw in trial.draws:
+        people, run = trial.people.of_arms(draw.arms), draw.market.simulation
+        if spec_for("auto", people.problem).learns:
+            rounds, runs = min(run.horizon, LAW_ROUNDS), min(run.replications, LAW_RUNS)
+            laws += law_calibration(people, [draw.market.population], horizon=rounds, runs=runs, seed=run.seed)
+    if laws:
+        held = np.mean([law.all_inside for law in laws])
+        words += (
+            f" What auto states of the mix after {min(trial.horizon, LAW_ROUNDS):,} rounds, at {laws[0].confidence:.0%} for "
+            f"all segments at once, holds in {held:.0%} of {sum(law.runs for law in laws)} runs."
+        )
+    return textwrap.fill(words, WIDTH)
+
+
+def guard_markdown(degrees: Sequence[Degree], horizon: int) -> str:
+    """How wrong the model may be: a table with a row per degree."""
+    lines = [
+        "| turned round | harm a round | guard spoke | regret of auto | without guard and audit | ucb1 |",
+        "| ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for degree in degrees:
+        mine = f"{short(degree.regret)} ± {rough(degree.regret_se)}"
+        trusting = f"{short(degree.trusting)} ± {rough(degree.trusting_se)}"
+        cells = [f"{degree.degree:.0%}", short(degree.harm), f"{degree.spoke:.0%}", mine, trusting, short(degree.ucb1)]
+        lines.append("| " + " | ".join(cells) + " |")
+    words = (
+        "How wrong may the model be? In the first draw, what it says of the truly best arm is turned round by degrees (good "
+        f"ratings become as rare as bad ones were); the people stay as they are. Harm is what each of {horizon:,} rounds would "
+        "cost if the model, told the true mix, were believed."
+    )
+    return textwrap.fill(words, WIDTH) + "\n\n" + "\n".join(lines) + "\n"
