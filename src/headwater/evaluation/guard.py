@@ -2,7 +2,7 @@
 
 The model is made wrong by degrees: a share of what it says of the arm that is truly best is turned round, so that its good
 rewards look rare and its bad ones common. The people stay as they are. At each degree policies that believe the wrong model are
-replayed: as they come, with guard and audit, and trusting, with neither.
+replayed: as they come, and trusting: without guard, audit and tolerance.
 """
 
 from __future__ import annotations
@@ -86,7 +86,8 @@ def guard_curve(
         raise ProblemError(f"policy: got {spec.title}; expected one that learns the law of X, such as joint-ucb")
     means = people.rewards @ population.weights
     best, gap = int(np.argmax(means)), means.max() - means
-    trusting = make_spec(spec.name, guard=0.0, audit=0.0)
+    doubts = {"guard": 0.0, "audit": 0.0} | ({"tolerance": 0.0} if hasattr(spec.rule, "tolerance") else {})
+    trusting = make_spec(spec.name, **doubts)
     rounds = np.array([horizon])
 
     def regret(model: Any, chosen: Spec) -> tuple[float, float]:

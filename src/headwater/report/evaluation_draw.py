@@ -130,7 +130,7 @@ def draw_guard(degrees: Sequence[Degree]) -> Figure:
     x = np.array([100 * degree.degree for degree in degrees])
     for words, mean, error, style in (
         ("auto", "regret", "regret_se", look("auto")),
-        ("the same without guard and audit", "trusting", "trusting_se", look("graves-lai")),
+        ("trusting: no guard, audit or tolerance", "trusting", "trusting_se", look("graves-lai")),
     ):
         y = np.array([getattr(degree, mean) for degree in degrees])
         half = 1.96 * np.array([getattr(degree, error) for degree in degrees])

@@ -150,10 +150,11 @@ def _guard(found: Evaluation) -> str:
     return (
         "<section id=guard><h2>How wrong may the model be?</h2><p>What the model says of the arm that is truly best is turned "
         f"round by degrees, in the population “{html.escape(found.markets[0].population.name)}”; the people stay as they are. "
-        "The second column is what each round would cost if the model were believed for ever.</p>"
+        "The second column is what each round would cost if the model were believed for ever; a policy that trusts it has "
+        "neither guard nor audit nor tolerance.</p>"
         f"{_picture(draw.draw_guard(found.guard), 'Regret and the guard by how wrong the model is', fits=True)}"
         "<div class=wide><table><tr><th class=number>turned round</th><th class=number>harm a round</th>"
-        "<th class=number>guard spoke</th><th class=number>regret of auto</th><th class=number>without guard and audit</th>"
+        "<th class=number>guard spoke</th><th class=number>regret of auto</th><th class=number>trusting</th>"
         f"<th class=number>ucb1</th></tr>{rows}</table></div></section>"
     )
 

@@ -131,7 +131,7 @@ def _stated(trial: Trial) -> str:
 def guard_markdown(degrees: Sequence[Degree], horizon: int) -> str:
     """How wrong the model may be: a table with a row per degree."""
     lines = [
-        "| turned round | harm a round | guard spoke | regret of auto | without guard and audit | ucb1 |",
+        "| turned round | harm a round | guard spoke | regret of auto | trusting | ucb1 |",
         "| ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for degree in degrees:
@@ -142,6 +142,6 @@ def guard_markdown(degrees: Sequence[Degree], horizon: int) -> str:
     words = (
         "How wrong may the model be? In the first draw, what it says of the truly best arm is turned round by degrees (good "
         f"ratings become as rare as bad ones were); the people stay as they are. Harm is what each of {horizon:,} rounds would "
-        "cost if the model, told the true mix, were believed."
+        "cost if the model, told the true mix, were believed; a trusting policy is the same without guard, audit and tolerance."
     )
     return textwrap.fill(words, WIDTH) + "\n\n" + "\n".join(lines) + "\n"
