@@ -35,9 +35,8 @@ def draw_markets(markets: Sequence[Market], titles: Sequence[str] | None = None)
     axes: Any = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
     for axis in axes.ravel()[len(shown) :]:
         axis.set_visible(False)
-    top = max(float(m.simulation.regret(p)[:, -1].mean()) for m in shown for p in m.simulation.outcomes)
     for n, (axis, market) in enumerate(zip(axes.ravel(), shown, strict=False)):
-        _regret(axis, market, max(top, 10 * _FLOOR))
+        _regret(axis, market)
         axis.set_title(plain_text(titles[n] if titles else market.population.name), fontsize=9)
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, frameon=False, fontsize=9, loc="outside upper center", ncols=min(len(labels), 7))
@@ -46,7 +45,7 @@ def draw_markets(markets: Sequence[Market], titles: Sequence[str] | None = None)
     return figure
 
 
-def _regret(axis: Axes, market: Market, top: float) -> None:
+def _regret(axis: Axes, market: Market) -> None:
     run = market.simulation
     late = run.rounds >= min(100, run.horizon // 100)
     rounds = run.rounds[late]
@@ -64,7 +63,7 @@ def _regret(axis: Axes, market: Market, top: float) -> None:
             alpha=0.15,
             linewidth=0,
         )
-    axis.set(xscale="log", yscale="log", ylim=(_FLOOR, 2 * top))
+    axis.set(xscale="log", yscale="log")
     axis.tick_params(labelsize=8)
     axis.minorticks_off()  # their labels would run into one another
     axis.grid(alpha=0.2)
