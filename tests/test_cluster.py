@@ -370,7 +370,13 @@ def test_clients_that_cannot_wait() -> None:
 
 def program(*words: object) -> subprocess.Popen[str]:
     command = [sys.executable, "-W", "error", "-m", "headwater", *map(str, words)]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    streams: dict[str, Any] = {"stderr": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, start_new_session=True, preexec_fn=heed_interrupts, **streams)
+
+
+def heed_interrupts() -> None:
+    """What a shell starts in the background ignores SIGINT, and so would what that starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def end(process: subprocess.Popen[str], status: int) -> str:

@@ -237,8 +237,8 @@ def test_merging_two_replicas_is_counting_once_for_random_rewards() -> None:
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("joint-ucb", {"prior": 1}, "prior: not an option of joint-ucb; expected discount, guard, audit"),
-        ("latent-ts", {"discount": 1}, "discount: not an option of latent-ts; expected prior, guard, audit"),
+        ("joint-ucb", {"prior": 1}, "prior: not an option of joint-ucb; expected discount, tolerance, guard, audit"),
+        ("latent-ts", {"discount": 1}, "discount: not an option of latent-ts; expected prior, tolerance, guard, audit"),
         ("graves-lai", {"sd": 1}, "sd: not an option of graves-lai; expected guard, audit"),
         ("graves-lai", {"reference": "most-pulled"}, 'reference: got "most-pulled"; expected one of none for graves-lai'),
         ("joint-ucb", {"discount": 1.5}, "discount: got 1.5; expected a number from 0 to 1"),
