@@ -1,0 +1,134 @@
+"""One shape for everything that goes wrong over HTTP: ``{"error": {"code", "message", "details"}}``.
+
+``code`` is a word for programs, ``message`` a sentence for people, ``details`` one line for each thing wrong.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+
+from headwater.complaints import shown
+from headwater.errors import HeadwaterError, ProblemError
+
+log = logging.getLogger("headwater.service")
+
+CODES = {
+    400: "bad_request",
+    401: "unauthorized",
+    403: "forbidden",
+    404: "not_found",
+    405: "method_not_allowed",
+    409: "conflict",
+    413: "too_large",
+    422: "invalid",
+    429: "too_many_requests",
+    500: "internal",
+    503: "unavailable",
+}
+
+
+class ServiceError(HeadwaterError):
+    """A request that is refused, with the status and the word that say why."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        code: str | None = None,
+        details: Sequence[str] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status, self.code = status, code or CODES.get(status, "error")
+        self.details, self.headers = tuple(details), dict(headers or {})
+
+
+class ErrorBody(BaseModel):
+    """What went wrong."""
+
+    code: str = Field(description="A word for programs.", examples=["conflict"])
+    message: str = Field(description="A sentence for people.", examples=["two-ads.7: the reward 1 was counted already"])
+    details: list[str] = Field(default_factory=list, description="A line for each thing wrong.")
+
+
+class ErrorAnswer(BaseModel):
+    """The shape of every answer with a status of 400 or more."""
+
+    error: ErrorBody
+
+
+def error_answer(
+    status: int,
+    message: str,
+    *,
+    code: str | None = None,
+    details: Sequence[str] = (),
+    headers: Mapping[str, str] | None = None,
+) -> JSONResponse:
+    body = {"code": code or CODES.get(status, "error"), "message": message, "details": list(details)}
+    return JSONResponse({"error": body}, status_code=status, headers=dict(headers or {}))
+
+
+def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """What OpenAPI says of a route's errors."""
+    return {status: {"model": ErrorAnswer, "description": HTTPStatus(status).phrase} for status in statuses}
+
+
+def complaint_lines(error: RequestValidationError) -> list[str]:
+    """pydantic's findings in our words: the field, what came, what was expected."""
+    lines = []
+    for item in error.errors():
+        if item["type"] == "json_invalid":
+            lines.append(f"the body: is not JSON: {item.get('ctx', {}).get('error', 'malformed')}")
+            continue
+        place = [str(part) for part in item["loc"] if part not in ("body", "query", "path", "header")]
+        where = ".".join(place) or "the body"
+        if item["type"] == "missing":
+            lines.append(f"{where}: missing")
+        elif item["type"] == "extra_forbidden":
+            lines.append(f"{where}: unknown key")
+        else:
+            reason = item["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
+            lines.append(f"{where}: got {shown(item.get('input'))}; expected {reason[:1].lower()}{reason[1:]}")
+    return lines
+
+
+def install(app: FastAPI) -> None:
+    """Let every error of an app have the one shape."""
+
+    async def refused(_: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, ServiceError)
+        return error_answer(error.status, str(error), code=error.code, details=error.details, headers=error.headers)
+
+    async def wrong(_: Request, error: Exception) -> JSONResponse:
+        lines = error.complaints if isinstance(error, ProblemError) else str(error).splitlines()
+        return error_answer(422, lines[0] if lines else "something is wrong", details=lines)
+
+    async def invalid(_: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, RequestValidationError)
+        lines = complaint_lines(error)
+        return error_answer(422, lines[0], details=lines)
+
+    async def plain(_: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, HTTPException)
+        return error_answer(error.status_code, str(error.detail), headers=error.headers)
+
+    async def broken(request: Request, error: Exception) -> JSONResponse:
+        log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+        return error_answer(500, "something went wrong here; the server's log says what")
+
+    app.add_exception_handler(ServiceError, refused)
+    app.add_exception_handler(HeadwaterError, wrong)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(HTTPException, plain)
+    app.add_exception_handler(Exception, broken)
