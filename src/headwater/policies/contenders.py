@@ -21,12 +21,12 @@ import numpy as np
 
 from headwater import streams
 from headwater.arrays import Floats, Ints
-from headwater.policies import indices, kernel, leaders
+from headwater.policies import indices, kernel, leaders, waiting
 from headwater.policies.compile import allocating, compiled, inlined
 from headwater.policies.leaders import STAMP, Leaders, Seen
 from headwater.policies.table import Columns
 
-__all__ = ["Crowd", "choose", "make_crowd", "observe", "scatter", "step"]
+__all__ = ["Crowd", "choose", "make_crowd", "observe", "scatter", "select", "step"]
 
 # what a crowd knows: how many contenders (0: none are known), how many of those in the running, the place of the one chosen
 # last, the rounds it began and ends with, L, the arm that leads, how many levels are owed for, how many rounds to rest
@@ -338,6 +338,53 @@ def _choose_among_all(
         low, span = params[kernel.LOW], params[kernel.SPAN]
         arm = kernel.audited(arm, mean[reference], log_t, params[kernel.AUDIT], low, span, counts, mean, index)
     return arm
+
+
+@allocating
+def select(
+    draws: int,
+    off: Ints,
+    pending: Ints,
+    whole: Ints,
+    real: Floats,
+    crowd: Crowd,
+    rows: Leaders,
+    columns: Columns,
+    seen: Seen,
+    copy_whole: Ints,
+    copy_real: Floats,
+    out: Ints,
+) -> None:
+    """As ``waiting.select``: every decision looks at every arm. O(K) for each."""
+    arms = off.size
+    waiting.expect(pending, whole, real, copy_whole, copy_real)
+    meta, counts = copy_whole[: kernel.META], copy_whole[kernel.META :].reshape((kernel.COUNTS, arms))
+    params, views = copy_real[: kernel.PARAMS], copy_real[kernel.PARAMS :].reshape((3, arms))
+    mean, root, index = views[0], views[1], views[2]
+    reference, filtered = waiting.most_pulled(off, counts), meta[kernel.REFERENCE] != kernel.NO_FILTER
+    meta[kernel.REFERENCE_ARM] = reference
+    _dissolve(whole[: kernel.META], crowd, rows, columns)
+    if filtered and rows.slot[reference] < 0:
+        leaders.lead(reference, rows, columns, seen)
+    slot = rows.slot[reference] if filtered else 0
+    rows.clock[STAMP] += 1
+    rows.stamp[slot] = rows.clock[STAMP]
+    for i in range(draws if draws > 0 else out.size):
+        if draws > 0:
+            meta[kernel.REPLICATION] = waiting.elsewhere(whole[kernel.REPLICATION], i)
+        log_t = waiting.log_rounds(off, counts)
+        waiting.begin(off, index)
+        for k in range(arms):
+            if filtered and off[k] == 0 and rows.rows[slot, k] > 0:
+                index[k] = -np.inf
+        kernel.rank(log_t, meta, params, counts, mean, root, index)
+        arm = waiting.winner(reference, log_t, meta, params, counts, mean, index)
+        if draws > 0:
+            out[arm] += 1
+            continue
+        out[i] = arm
+        if i + 1 < out.size:
+            waiting.pend(arm, meta, params, counts, mean, root)
 
 
 @allocating

@@ -16,14 +16,17 @@ import numpy as np
 
 from headwater import streams
 from headwater.arrays import Floats, Ints
-from headwater.policies import indices, joint, kernel, sampler
+from headwater.policies import indices, joint, kernel, sampler, waiting
 from headwater.policies.compile import compiled
 from headwater.policies.exploration import explore
 from headwater.policies.joint import decide, freshen, witness
 from headwater.policies.learner import BINNED, DISCOUNT, MOVES, PRIOR, WIDTH, ZERO, Learner, check
 from headwater.policies.vectors import put
 
-__all__ = ["choose", "count_ruled_out", "learn", "step"]
+__all__ = ["choose", "count_ruled_out", "learn", "select", "step"]
+
+LEAST = 1e-4
+"""The least part of the threshold that an arm with pulls pending keeps."""
 
 _kl_ucb = compiled(indices.kl_ucb_index)
 _kl_empirical = compiled(indices.kl_empirical_index)
@@ -88,9 +91,12 @@ def _draw_means(meta: Ints, params: Floats, mean: Floats, root: Floats, learner:
     _move(meta, learner)
     lens, mind, knobs, particle = learner.lens, learner.mind, learner.knobs, learner.draft[1:]
     t, run, k0, k1 = meta[kernel.ROUND] + 1, meta[kernel.REPLICATION], meta[kernel.SEED_LOW], meta[kernel.SEED_HIGH]
-    best = 0
+    best = -1
     for k in range(index.size):
         x = 0.0
+        index[k] = -np.inf
+        if mind.share[k] < 0.0:
+            continue
         if mind.doubted[k]:
             u, _ = kernel.uniforms(t, run, streams.NORMAL, k, k0, k1)
             x = (mean[k] + params[kernel.SD] * root[k] * _quantile(_open_unit(u)) - knobs[ZERO]) / knobs[WIDTH]
@@ -101,7 +107,7 @@ def _draw_means(meta: Ints, params: Floats, mean: Floats, root: Floats, learner:
                 u, _ = kernel.uniforms(t, run, streams.NORMAL, k, k0, k1)
                 x = _draw_error(k, x, _quantile(_open_unit(u)), mean[k], learner, particle)
         index[k] = x
-        if x > index[best]:
+        if best < 0 or x > index[best]:
             best = k
     return best
 
@@ -118,18 +124,24 @@ def choose(
     table: Ints,
     learner: Learner,
 ) -> int:
-    """The arm to pull; leaves every arm's index. May doubt an arm first."""
+    """The arm to pull; leaves every arm's index. May doubt an arm first. Arms whose ``mind.share`` is below 0 are left out.
+
+    Pending pulls count as rounds, but are no evidence. ``joint-ucb`` gives an arm of n rewards and m pending pulls the part
+    n / (n + m) of its threshold (``select_waiting``), as if its rewards had come again in proportion; an arm whose first pull
+    is pending has an index of its own, as if it had paid the middle of the rewards each time.
+    """
     mind, knobs, log_t = learner.mind, learner.knobs, math.log(meta[kernel.ROUND] + 1.0)
     learned, most = learner.lens.error.size > 0 and meta[kernel.POLICY] == kernel.JOINT, 0
     check(learner)
     if learned:
         freshen(learner.lens, mind)  # what an arm may be wrong by depends on it
     for k in range(index.size):
-        most = max(most, counts[kernel.PULLS, k])
+        most = max(most, counts[kernel.PULLS, k] + counts[kernel.PENDING, k])
     delta = log_t - knobs[DISCOUNT] * math.log(max(meta[kernel.ROUND] + 1.0 - most, 1.0))
     for k in range(index.size):
         mind.own[k] = np.inf
-        if mind.doubted[k] or knobs[BINNED] > 0.0 or learned:
+        first = counts[kernel.PULLS, k] == 0 and counts[kernel.PENDING, k] > 0
+        if mind.doubted[k] or knobs[BINNED] > 0.0 or learned or first:
             own = _own_index(k, delta if learned else log_t, params, counts, mean, seen, table, learner)
             mind.own[k] = (own - knobs[ZERO]) / knobs[WIDTH]
     if meta[kernel.POLICY] == kernel.LATENT_TS:
@@ -166,18 +178,21 @@ def count_ruled_out(meta: Ints, learner: Learner, index: Floats, out: Ints) -> N
 def _short_of(k: int, bar: float, budget: float, counts: Ints, seen: Ints, learner: Learner) -> float:
     """How much evidence of its own speaks against arm k reaching ``bar``: ``kl_needed``, or +inf where it is above ``budget``.
 
+    Pending pulls count as if they had paid as the others; a first one that is pending is audit enough.
     What it takes to reach a lower bar is remembered: while the arm is not pulled and the budget stays below that, nothing
     need be computed.
     """
-    n, kept = counts[kernel.PULLS, k] + counts[kernel.PENDING, k], learner.audits[k]
+    n, pending, kept = counts[kernel.PULLS, k], counts[kernel.PENDING, k], learner.audits[k]
     if n == 0:
-        return 0.0
+        return 0.0 if pending == 0 else np.inf
+    share = n / (n + pending)
+    budget *= share
     if kept[0] == n and bar >= kept[1] and budget < kept[2]:
         return np.inf
     bins = learner.lens.offset[k + 1] - learner.lens.offset[k]
     need = _kl_needed(seen[k, :bins], learner.pays[k, :bins], bar)
     if need <= budget:
-        return need
+        return float(need / share)
     kept[0], kept[1] = n, bar - 0.01 * learner.knobs[WIDTH]
     kept[2] = _kl_needed(seen[k, :bins], learner.pays[k, :bins], kept[1])
     return np.inf
@@ -201,9 +216,9 @@ def _audit(
     its index is below the bar. Draws and likeliest means are no bounds: under other policies any arm may be audited, but only
     while they pull the most-pulled one. Never where ``arm`` itself looks no worse by the same measure.
     """
-    most, joint_ucb = 0, meta[kernel.POLICY] == kernel.JOINT
+    most, joint_ucb, share = -1, meta[kernel.POLICY] == kernel.JOINT, learner.mind.share
     for k in range(mean.size):
-        if counts[kernel.PULLS, k] > counts[kernel.PULLS, most]:
+        if share[k] >= 0.0 and (most < 0 or counts[kernel.PULLS, k] > counts[kernel.PULLS, most]):
             most = k
     budget, bar = kernel.audit_budget(params[kernel.AUDIT], log_t), kernel.audit_bar(mean[most], log_t, params[kernel.SPAN])
     if bar == np.inf or log_t < kernel.AUDIT_BEGIN or not (joint_ucb or arm == most):
@@ -211,7 +226,7 @@ def _audit(
     out, least, scaled = arm, np.inf, (bar - learner.knobs[ZERO]) / learner.knobs[WIDTH]
     for k in range(mean.size):
         allowed = joint_ucb and learner.mind.arms[k, joint.FLOOR] >= scaled  # not excluded, as its bound says already
-        if k != arm and not allowed:
+        if k != arm and share[k] >= 0.0 and not allowed:
             need = _short_of(k, bar, budget, counts, seen, learner)
             if need < least and joint_ucb:
                 need = np.inf if joint.reaches(learner.lens, learner.mind, k, delta, scaled) else need
@@ -238,6 +253,7 @@ def learn(
         check(learner)
         _move(meta, learner)
         put(learner.draft[1:], learner.particle)
+        learner.draft[0] = 0.0  # pending pulls may have made it that of a later round
     meta[kernel.ROUND] += 1
     n, total = counts[kernel.PULLS, arm] + 1, counts[kernel.TOTAL, arm] + units
     counts[kernel.PULLS, arm], counts[kernel.TOTAL, arm] = n, total
@@ -245,6 +261,65 @@ def learn(
     root[arm] = _root(float(n))
     seen[arm, b] += 1
     witness(learner.lens, learner.mind, arm, learner.lens.offset[arm] + b)
+
+
+@compiled
+def _set_share(k: int, counts: Ints, share: Floats) -> None:
+    """The part of the threshold that arm k's joint index goes by while pulls of it are pending."""
+    n, pending = counts[kernel.PULLS, k], counts[kernel.PENDING, k]
+    if share[k] >= 0.0 and n > 0:
+        share[k] = max(n / (n + pending), LEAST)
+
+
+@compiled
+def select(
+    draws: int,
+    off: Ints,
+    pending: Ints,
+    whole: Ints,
+    real: Floats,
+    sums: Ints,
+    seen: Ints,
+    table: Ints,
+    learner: Learner,
+    copy_whole: Ints,
+    copy_real: Floats,
+    out: Ints,
+) -> None:
+    """As ``waiting.select``: but arms that are off still say what they know of X, and log t counts all rounds.
+
+    What the learner finds out on the way are solutions for its counts; where it was going is left alone.
+    """
+    arms, mind, size = table.shape[0], learner.mind, learner.particle.size
+    waiting.expect(pending, whole, real, copy_whole, copy_real)
+    meta, counts = copy_whole[: kernel.META], copy_whole[kernel.META :].reshape((kernel.COUNTS, arms))
+    params, views = copy_real[: kernel.PARAMS], copy_real[kernel.PARAMS :].reshape((3, arms))
+    mean, root, index = views[0], views[1], views[2]
+    until, arm, course = learner.held[0], learner.held[1], learner.course
+    put(learner.planned if draws == 0 else learner.particle, course[:size])
+    put(learner.rates, course[size:])
+    for k in range(arms):
+        mind.share[k] = 1.0 if off[k] == 0 else -1.0
+        _set_share(k, counts, mind.share)
+    for i in range(draws if draws > 0 else out.size):
+        if draws > 0:
+            meta[kernel.REPLICATION] = waiting.elsewhere(whole[kernel.REPLICATION], i)
+            learner.draft[0] = 0.0
+        chosen = choose(meta, params, counts, mean, root, index, seen, table, learner)
+        learner.held[0], learner.held[1] = until, arm
+        if draws > 0:
+            out[chosen] += 1
+            if meta[kernel.POLICY] == kernel.LATENT_TS:  # the chain goes on from draw to draw
+                put(learner.draft[1:], learner.particle)
+            continue
+        out[i] = chosen
+        if i + 1 < out.size:
+            waiting.pend(chosen, meta, params, counts, mean, root)
+            _set_share(chosen, counts, mind.share)
+    mind.share[:] = 1.0
+    learner.draft[0] = 0.0
+    put(course[:size], learner.planned if draws == 0 else learner.particle)
+    put(course[size:], learner.rates)
 
 
 @compiled

@@ -82,14 +82,17 @@ def explain(
     views: Views,
     chosen: int,
     rounds: int,
+    off: Ints,
 ) -> Explanation:
     """Explain a decision from the state it was made from; ``views.ranks`` is -inf for excluded arms. O(K²) at worst.
+
+    ``off`` (K,) is 1 for arms that are switched off.
 
     ``sums[k]`` is needed of the arms that may exclude others.
     An arm is judged by the mean of its likeliest law: what it paid on average, unless no law of X explains its rewards.
     """
     n, fitted, index = counts[PULLS], counts[TOTAL] + counts[SHIFT], views.ranks
-    references = _references(spec, n, rounds)
+    references = _references(spec, np.where(off > 0, -1, n), len(off) - int(off.sum()))
     paid, means = (
         np.array([t * unit / p if p else math.inf for t, p in zip(row.tolist(), n.tolist(), strict=True)])
         for row in (counts[TOTAL], fitted)
@@ -100,7 +103,9 @@ def explain(
         phi = {k: (fitted[k] - sums[k][ell]) * unit / n[k] for k in references if k != ell and n[k]}
         by = min(phi, key=lambda k: phi[k], default=None)
         excluded = by is not None and bool(np.isneginf(index[ell]))
-        if not excluded or by is None or best is None:
+        if off[ell]:
+            by, excluded, sentence = None, False, _switched_off(int(n[ell]), float(paid[ell]) if n[ell] else None)
+        elif not excluded or by is None or best is None:
             sentence = _sentence(ell == chosen, int(n[ell]), float(paid[ell]), float(index[ell]))
         else:
             judged = (names[best], float(means[best]), bool(counts[SHIFT, best]))
@@ -122,12 +127,22 @@ def explain(
     return Explanation(spec.title, rounds, names[chosen], tuple(lines))
 
 
-def _references(spec: Spec, n: Ints, rounds: int) -> list[int]:
+def _references(spec: Spec, n: Ints, arms: int) -> list[int]:
+    """The arms that may exclude others: ``n`` (K,) pulls, -1 for those that are switched off; ``arms`` are not."""
+    rounds = int(n[n > 0].sum())
     if spec.reference == "none" or rounds == 0:
         return []
     if spec.reference == "most-pulled":
         return [int(np.argmax(n))]
-    return np.flatnonzero(n * len(n) >= rounds).tolist()
+    return np.flatnonzero(n * arms >= rounds).tolist()
+
+
+def _switched_off(pulls: int, mean: float | None) -> str:
+    return f"switched off: {_own(pulls, mean)}."
+
+
+def _own(pulls: int, mean: float | None) -> str:
+    return "never pulled" if mean is None else f"mean {mean:.4g} over {pulls:,} pull{'s' if pulls > 1 else ''}"
 
 
 def _exclusion(by: str, pulls: int, phi: float, best: str, mean: float, shifted: bool) -> str:
@@ -154,18 +169,33 @@ def _sentence(chosen: bool, pulls: int, mean: float, index: float) -> str:
 
 
 def explain_learner(
-    spec: Spec, names: Sequence[str], views: Views, learner: Learner, chosen: int, rounds: int, latent: LatentLaw | None
+    spec: Spec,
+    names: Sequence[str],
+    views: Views,
+    learner: Learner,
+    chosen: int,
+    rounds: int,
+    latent: LatentLaw | None,
+    off: Ints,
 ) -> Explanation:
-    """Explain a decision of a policy that learns the law of X, from the state it was made from. O(K)."""
+    """Explain a decision of a policy that learns the law of X, from the state it was made from. O(K).
+
+    ``off`` (K,) is 1 for arms that are switched off.
+    """
     n, mind = views.counts[PULLS], learner.mind
     likely = learner.knobs[ZERO] + learner.knobs[WIDTH] * (learner.lens.g @ joint.likeliest(learner.lens, mind))
-    best = int(np.argmax(np.where(mind.doubted > 0, -np.inf, likely))) if n.any() else chosen
+    best = int(np.argmax(np.where((mind.doubted > 0) | (off > 0), -np.inf, likely))) if n.any() else chosen
     errors = ""  # what the index of joint-ucb includes
     if isinstance(spec.rule, JointUCB) and learner.lens.error.size:
         errors = f", {spec.rule.tolerance:g} standard errors of the learned means included"
     lines = []
     for k, name in enumerate(names):
         mean = float(views.mean[k]) if n[k] else None
+        if off[k]:
+            lines.append(
+                ArmLine(name, int(n[k]), mean, None, float(likely[k]), None, None, False, _switched_off(int(n[k]), mean))
+            )
+            continue
         bounded = isinstance(spec.rule, JointUCB) and not mind.doubted[k] and n.any()
         excluded = bounded and k != best and float(views.ranks[k]) < likely[best]
         told = (int(n[k]), mean, float(views.ranks[k]), float(likely[k]))
@@ -187,7 +217,7 @@ def _learned(
     spec: Spec, chosen: bool, pulls: int, mean: float | None, index: float, likely: float, errors: str, doubted: bool
 ) -> str:
     lead = "chosen next: " if chosen else "in the running: "
-    own = "never pulled" if mean is None else f"mean {mean:.4g} over {pulls:,} pull{'s' if pulls > 1 else ''}"
+    own = _own(pulls, mean)
     if doubted:
         return f"{lead}its rewards contradict the model, so only they count: {own}."
     if isinstance(spec.rule, JointUCB):

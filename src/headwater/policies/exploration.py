@@ -61,6 +61,21 @@ def plan(learner: Learner) -> None:
 
 
 @compiled
+def _recall_plan(learner: Learner) -> None:
+    """As ``plan``, from memory if it is the law of the last call: with pulls pending, one law is planned for many times."""
+    law, rates = learner.memory[: learner.planned.size], learner.memory[learner.planned.size :]
+    same = True
+    for j in range(law.size):
+        same = same and law[j] == learner.planned[j]
+    if same:
+        put(rates, learner.rates)
+        return
+    plan(learner)
+    put(learner.planned, law)
+    put(learner.rates, rates)
+
+
+@compiled
 def explore(meta: Ints, counts: Ints, learner: Learner, index: Floats) -> int:
     """``graves-lai``: the likeliest law's best arm, unless a plausible law favours a rival; then an arm short of its rate.
 
@@ -69,47 +84,53 @@ def explore(meta: Ints, counts: Ints, learner: Learner, index: Floats) -> int:
     that was pulled more often than the best is not explored: an early, tiny gap would ask for it without end.
 
     Several laws may be likeliest. The one found from the uniform law is taken, so that the choice is that of the counts.
+    Pending pulls count as pulls, but are no evidence. Arms that are switched off (``mind.share`` below 0) are neither best
+    nor rivals nor explored; the rates are those of all arms.
     """
     lens, mind, arms, size = learner.lens, learner.mind, index.size, learner.planned.size
-    t = meta[kernel.ROUND]
-    if t < learner.held[0] and mind.whole[joint.EAGER] == 0.0:
+    t, waiting = meta[kernel.ROUND], 0
+    held = t < learner.held[0] and mind.share[int(learner.held[1])] >= 0.0
+    if held and mind.whole[joint.EAGER] == 0.0:
         return int(learner.held[1])
     mind.laws[arms] = 1.0 / size
     mind.whole[joint.FRESH] = -1.0
     joint.freshen(lens, mind)
     law = mind.laws[arms]
-    best, z, h = 0, mind.z, lens.atoms[3]
+    best, z, h = -1, mind.z, lens.atoms[3]
     for k in range(arms):
         x = 0.0
         for j in range(size):
             x += lens.g[k, j] * law[j]
         index[k] = max(x, mind.own[k]) if mind.doubted[k] else x
-        if index[k] > index[best]:
+        if mind.share[k] >= 0.0 and (best < 0 or index[k] > index[best]):
             best = k
-    limit = math.log1p(t / (1.0 + t - counts[kernel.PULLS, best]))
+        waiting += counts[kernel.PENDING, k]
+    pulled = counts[kernel.PULLS, best] + counts[kernel.PENDING, best]
+    limit = math.log1p(t / (1.0 + t - pulled))
     settled = True
     for k in range(arms):
-        if k != best and not mind.doubted[k] and settled and mind.whole[joint.TOTAL] > 0.0 and not mind.doubted[best]:
+        rival = k != best and mind.share[k] >= 0.0 and not mind.doubted[k]
+        if rival and settled and mind.whole[joint.TOTAL] > 0.0 and not mind.doubted[best]:
             for j in range(size):
                 h[j] = lens.g[k, j] - lens.g[best, j]
             settled = not _plausible(lens, mind.n, h, limit, mind.whole[joint.BEST], lens.atoms[4], z)
     chosen = best
     if not settled:
-        share, moved = min(0.5 / (t + 1.0), 0.5 / size), 0.0
+        share, moved = min(0.5 / (t - waiting + 1.0), 0.5 / size), 0.0
         for j in range(size):
             h[j] = (1.0 - size * share) * law[j] + share
             moved = max(moved, abs(h[j] - learner.planned[j]))
         if moved > 0.005:
             put(h, learner.planned)
-            plan(learner)
+            _recall_plan(learner)
         most = 0.0
         for k in range(arms):
             n, due = counts[kernel.PULLS, k] + counts[kernel.PENDING, k], learner.rates[k] * limit
-            if k != best and n < due and n <= counts[kernel.PULLS, best] and due / (n + 0.5) > most:
+            if k != best and mind.share[k] >= 0.0 and n < due and n <= pulled and due / (n + 0.5) > most:
                 chosen, most = k, due / (n + 0.5)
     for k in range(arms):
         index[k] = learner.knobs[ZERO] + learner.knobs[WIDTH] * index[k]
-    if t < learner.held[0]:
+    if held:
         return int(learner.held[1])
     if chosen == best:
         learner.held[0], learner.held[1] = t + max(1.0, 0.02 * t), best

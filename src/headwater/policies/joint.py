@@ -83,14 +83,16 @@ class Mind(NamedTuple):
     whether they are exact. ``whole`` (SIZES,): the likelihood of the likeliest law, the sum of n log n, N, the sum of n log
     of the likeliest law's prices, the forecast's likelihood, whether the likeliest law is up to date. ``doubted`` (K,) marks
     arms the guard spoke against: their rewards are not in ``n`` and ``pulls`` (K,), and their index is ``own`` (K,), which
-    caps every other arm's too (inf: no cap). Where channels were learned, ``slack`` (K,) is what an arm's mean may be above the
-    model's, and ``leeway`` (K,) what a reward may lose in likelihood.
+    caps every other arm's too (inf: no cap). ``share`` (K,) is the part of the threshold delta that an arm's index goes by: 1,
+    or less while pulls of it are pending; below 0 marks an arm that may not be chosen. Where channels were learned, ``slack``
+    (K,) is what an arm's mean may be above the model's, and ``leeway`` (K,) what a reward may lose in likelihood.
     """
 
     n: Floats
     pulls: Floats
     doubted: Ints
     own: Floats
+    share: Floats
     slack: Floats
     leeway: Floats
     laws: Floats
@@ -112,6 +114,7 @@ def make_mind(lens: Lens, *, eager: bool = False) -> Mind:
         np.zeros(k),
         np.zeros(k, dtype=np.int64),
         np.full(k, np.inf),
+        np.ones(k),
         np.zeros(k),
         np.zeros(k),
         np.zeros((k + 1, j)),
@@ -335,17 +338,18 @@ def _enclose(mind: Mind, delta: float) -> None:
         arm = arms[ell]
         if arm[EXACT] > 0.0:
             continue
+        d = delta * mind.share[ell]
         arm[BOUND], arm[FLOOR] = min(arm[MOST] + mind.slack[ell], mind.own[ell]), -np.inf
         if not known:
             continue
         if arm[THETA] > 0.0:
-            arm[BOUND] = min(arm[BOUND], (arm[PEAK] + arm[SPENT] + delta - whole[BEST]) / arm[THETA] + mind.slack[ell])
-        if slack <= delta:
+            arm[BOUND] = min(arm[BOUND], (arm[PEAK] + arm[SPENT] + d - whole[BEST]) / arm[THETA] + mind.slack[ell])
+        if slack <= d:
             arm[FLOOR] = arm[BASE]
             below = whole[BEST] - arm[LIKE]
             if arm[THETA] > 0.0 and below < np.inf and arm[TOP] > arm[BASE]:
-                share = min((delta - slack) / below, 1.0) if below > 0.0 else 1.0
-                arm[FLOOR] = arm[BASE] + share * (arm[TOP] - arm[BASE])
+                part = min((d - slack) / below, 1.0) if below > 0.0 else 1.0
+                arm[FLOOR] = arm[BASE] + part * (arm[TOP] - arm[BASE])
             arm[FLOOR] = min(arm[FLOOR] + mind.slack[ell], mind.own[ell])
         if arm[BOUND] - arm[FLOOR] <= 0.1 * TIE:
             arm[EXACT] = 1.0
@@ -366,6 +370,9 @@ def decide(lens: Lens, mind: Mind, delta: float) -> int:
             arms[ell, EXACT] = 1.0
         if mind.doubted[ell]:
             arms[ell, BOUND] = arms[ell, FLOOR] = mind.own[ell]
+            arms[ell, EXACT] = 1.0
+        if mind.share[ell] < 0.0:
+            arms[ell, BOUND] = arms[ell, FLOOR] = -np.inf
             arms[ell, EXACT] = 1.0
     while True:
         _enclose(mind, delta)
@@ -389,7 +396,7 @@ def decide(lens: Lens, mind: Mind, delta: float) -> int:
         if whole[FRESH] <= 0.0:
             _solve_likeliest(lens, mind)
         else:
-            _improve(lens, mind, open_arm, delta)
+            _improve(lens, mind, open_arm, delta * mind.share[open_arm])
 
 
 @compiled
@@ -402,7 +409,7 @@ def reaches(lens: Lens, mind: Mind, ell: int, delta: float, x: float) -> bool:
         _solve_likeliest(lens, mind)
         _enclose(mind, delta)
     while arm[EXACT] == 0.0 and arm[FLOOR] < x <= arm[BOUND]:
-        _improve(lens, mind, ell, delta)
+        _improve(lens, mind, ell, delta * mind.share[ell])
         _enclose(mind, delta)
     return bool(arm[BOUND] >= x)
 

@@ -85,6 +85,7 @@ __all__ = [
     "step",
     "uniforms",
     "unpack",
+    "weigh",
 ]
 
 # Codes of the index rules and of the filters. They are stored in states: never renumber them.
@@ -172,43 +173,44 @@ def derive(meta: Ints, params: Floats, counts: Ints, mean: Floats, root: Floats)
 
 @compiled
 def _filter_most_pulled(k: int, sums: Ints, index: Floats) -> None:
-    """-inf for the index of every arm that arm k, the most pulled, excludes, 0 elsewhere. O(K).
+    """-inf for the index, so far 0, of every arm that arm k, the most pulled, excludes. O(K).
 
     The sums' diagonal is 0, so the reference arm stays; before the first reward all sums are 0, so every arm does.
     """
     for ell in range(index.size):
-        index[ell] = -np.inf if sums[k, ell] > 0 else 0.0
+        index[ell] = -np.inf if sums[k, ell] > 0 and index[ell] == 0.0 else index[ell]
 
 
 @compiled
 def _filter_well_pulled(counts: Ints, sums: Ints, index: Floats) -> None:
-    """-inf for the index of every arm that some other, well-pulled arm excludes, 0 elsewhere. O(K^2) at worst.
+    """-inf for the index, so far 0, of every arm that some other, well-pulled arm excludes. O(K^2) at worst.
 
     Well-pulled at the t-th decision: K n[k] >= t - 1, the number of rewards ``observed``; some arm always is. With b the
     best mean among them (ties to the lowest number), ell stays if ell = b or its smallest empirical pseudo-reward over
     the others of them reaches b's mean: it is excluded if (total[k] - sums[k, ell]) / n[k] < total[b] / n[b]. An arm's own
     mean never excludes it: weighing means is the index's business, and unrelated arms must all stay. Equal fractions of
-    whole numbers round to the same float, so a tie stays a tie. Totals are those of the likeliest law (SHIFT).
+    whole numbers round to the same float, so a tie stays a tie. Totals are those of the likeliest law (SHIFT). Arms whose
+    index is NaN are left out of all this.
     """
-    arms = index.size
-    index[:] = 0.0
-    observed = 0
-    for k in range(arms):
-        observed += counts[PULLS, k]
+    arms = observed = 0
+    for k in range(index.size):
+        if index[k] == 0.0:
+            arms += 1
+            observed += counts[PULLS, k]
     if observed == 0:
         return
     best, most = -1, -np.inf
-    for k in range(arms):
+    for k in range(index.size):
         n = counts[PULLS, k]
-        if n * arms >= observed:
+        if index[k] == 0.0 and n * arms >= observed:
             x = (counts[TOTAL, k] + counts[SHIFT, k]) / n
             if best < 0 or x > most:
                 best, most = k, x
-    for k in range(arms):
+    for k in range(index.size):
         n = counts[PULLS, k]
-        if n * arms >= observed:
-            for ell in range(arms):
-                if ell != k and (counts[TOTAL, k] + counts[SHIFT, k] - sums[k, ell]) / n < most:
+        if not np.isnan(index[k]) and n * arms >= observed:
+            for ell in range(index.size):
+                if ell != k and index[ell] == 0.0 and (counts[TOTAL, k] + counts[SHIFT, k] - sums[k, ell]) / n < most:
                     index[ell] = -np.inf
     index[best] = 0.0
 
@@ -295,11 +297,14 @@ def _gamma(shape: float, t: int, meta: Ints, purpose: int, arm: int) -> float:
 
 @compiled
 def _rank_beta(meta: Ints, params: Floats, counts: Ints, index: Floats) -> None:
+    """Pending pulls are no evidence; but an arm whose first one is pending counts as if it had paid one half."""
     t = meta[ROUND] + 1
     for k in range(index.size):
         if index[k] == 0.0:
-            n, wins = counts[PULLS, k] + counts[PENDING, k], counts[SUCCESSES, k]
-            if n == 0:
+            n, wins = float(counts[PULLS, k]), float(counts[SUCCESSES, k])
+            if n == 0.0 and counts[PENDING, k] > 0:
+                n, wins = 1.0, 0.5
+            if n == 0.0:
                 index[k] = np.inf
             else:
                 x = _gamma(1.0 + wins, t, meta, streams.BETA_SUCCESS, k)
@@ -321,6 +326,30 @@ def rank(log_t: float, meta: Ints, params: Floats, counts: Ints, mean: Floats, r
 
 
 @compiled
+def weigh(
+    log_t: float,
+    meta: Ints,
+    params: Floats,
+    counts: Ints,
+    sums: AnyInts,
+    mean: Floats,
+    root: Floats,
+    index: Floats,
+    seen: Ints,
+    table: AnyInts,
+) -> None:
+    """Any filter, then any rule, for every arm whose index is 0; NaN, which no comparison finds, keeps an arm out of both."""
+    if meta[REFERENCE] == MOST_PULLED:
+        _filter_most_pulled(meta[REFERENCE_ARM], sums, index)
+    elif meta[REFERENCE] == WELL_PULLED:
+        _filter_well_pulled(counts, sums, index)
+    if meta[POLICY] == KL_EMPIRICAL:
+        _rank_kl_empirical(log_t, params, counts, mean, seen, table, index)
+    else:
+        rank(log_t, meta, params, counts, mean, root, index)
+
+
+@compiled
 def _rank_general(
     log_t: float,
     meta: Ints,
@@ -333,17 +362,9 @@ def _rank_general(
     seen: Ints,
     table: AnyInts,
 ) -> int:
-    """Any filter, then any rule; returns the largest index, as an ordered integer."""
-    if meta[REFERENCE] == MOST_PULLED:
-        _filter_most_pulled(meta[REFERENCE_ARM], sums, index)
-    elif meta[REFERENCE] == WELL_PULLED:
-        _filter_well_pulled(counts, sums, index)
-    else:
-        index[:] = 0.0
-    if meta[POLICY] == KL_EMPIRICAL:
-        _rank_kl_empirical(log_t, params, counts, mean, seen, table, index)
-    else:
-        rank(log_t, meta, params, counts, mean, root, index)
+    """The index of every arm; returns the largest, as an ordered integer."""
+    index[:] = 0.0
+    weigh(log_t, meta, params, counts, sums, mean, root, index, seen, table)
     largest = _LOWEST
     for k in range(index.size):
         largest = max(largest, _ordered(index[k]))

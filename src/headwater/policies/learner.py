@@ -12,15 +12,15 @@ import numpy as np
 
 from headwater.arrays import Floats, Ints
 from headwater.errors import ProblemError
-from headwater.policies import joint, kernel, programme, sampler
+from headwater.policies import kernel, programme, sampler
 from headwater.policies.centre import HEAD, workspace_size
 from headwater.policies.compile import compiled
 from headwater.policies.evidence import Evidence
 from headwater.policies.joint import Mind, contradiction, doubt, make_mind, relearn
-from headwater.policies.likelihood import Lens, make_lens, through
+from headwater.policies.likelihood import Lens, make_lens
 from headwater.policies.rules import JointUCB, LatentThompson, Learning, Spec
 
-__all__ = ["Learner", "check", "expecting", "forget", "learner_for", "make_learner", "recall"]
+__all__ = ["Learner", "check", "forget", "learner_for", "make_learner", "recall", "twin"]
 
 # knobs: the guard's error rate (0: off), the prior's weight, the discount of explored rounds, moves of the sampler a round,
 # whether bins hold many rewards, and the zero and the width of the scale of means
@@ -32,7 +32,8 @@ class Learner(NamedTuple):
 
     ``particle`` (J,) is the chain of ``latent-ts`` as of the last reward, ``draft`` (J + 1,) where it moves in which round,
     ``chain`` its workspace; ``rates`` (K,) the exploration rates of ``graves-lai``, ``plan`` their workspace, ``planned`` (J,)
-    the law they were computed at, ``held`` (2,) the round until which it pulls which arm without looking; ``pays`` (K, M) the
+    the law they were computed at, ``memory`` (J + K,) the last such law and its rates, ``held`` (2,) the round until which it
+    pulls which arm without looking; ``course`` (J + K,) keeps what a look ahead must not change; ``pays`` (K, M) the
     reward of each bin, ``audits`` (K, 3) what is remembered of an arm's last audit.
     """
 
@@ -46,6 +47,8 @@ class Learner(NamedTuple):
     rates: Floats
     plan: Floats
     planned: Floats
+    memory: Floats
+    course: Floats
     held: Floats
     pays: Floats
     audits: Floats
@@ -79,6 +82,8 @@ def make_learner(
         np.zeros(count),
         np.zeros(programme.workspace_size(count, points, rows) if code == kernel.GRAVES_LAI else 1),
         np.zeros(points),
+        np.zeros(points + count),
+        np.zeros(points + count),
         np.zeros(2),
         evidence.rewards(),
         np.zeros((count, 3)),
@@ -98,22 +103,13 @@ def learner_for(spec: Spec, evidence: Evidence, bins: Ints) -> Learner:
     return make_learner(evidence, code, bins=bins, guard=rule.guard, prior=prior, discount=discount, tolerance=tolerance)
 
 
-def expecting(learner: Learner, pending: Ints) -> Learner:
-    """A copy that expects its pending pulls (K,) to pay what the likeliest law says, so that other arms get a turn.
-
-    What it does leaves no trace in the original. Its solutions start afresh, so that they are a function of the counts alone.
-    """
+def twin(learner: Learner) -> Learner:
+    """A copy, what it does leaves no trace in the original. Its solutions start afresh: they are a function of the counts."""
     mind = learner.mind._replace(**{name: value.copy() for name, value in learner.mind._asdict().items()})
-    own = ("particle", "draft", "chain", "rates", "planned", "held", "audits")
+    own = ("particle", "draft", "chain", "rates", "planned", "memory", "course", "held", "audits")
     copy = learner._replace(mind=mind, **{name: getattr(learner, name).copy() for name in own})
     check(copy)
     relearn(copy.lens, mind)
-    if pending.any():
-        z = np.zeros(len(mind.n))
-        through(copy.lens, joint.likeliest(copy.lens, mind), z)
-        mind.n[:] += z * np.repeat(pending, np.diff(copy.lens.offset))
-        relearn(copy.lens, mind)
-        copy.held[:] = 0.0
     return copy
 
 

@@ -14,17 +14,18 @@ from typing import Any
 
 import numpy as np
 
+from headwater.arrays import Ints
 from headwater.complaints import is_number, shown
 from headwater.errors import ModelWarning, ProblemError, RewardError, SizeError
 from headwater.latent import Continuous
-from headwater.policies import decisions, joint, kernel, noisy
+from headwater.policies import decisions, joint, kernel, noisy, waiting
 from headwater.policies.evidence import evidence_of
 from headwater.policies.explanation import Explanation, explain, explain_learner
 from headwater.policies.indices import kl_ucb_index
 from headwater.policies.inference import LatentLaw, latent_law
-from headwater.policies.learner import Learner, check, expecting, learner_for
+from headwater.policies.learner import Learner, learner_for, twin
 from headwater.policies.many import Many, check_many
-from headwater.policies.rules import Reference, Rule, Spec, check_positive
+from headwater.policies.rules import LatentThompson, Reference, Rule, Spec, Thompson, check_positive
 from headwater.policies.states import stored_learner
 from headwater.policies.table import LevelTable, bounds, has_levels, table_of, units_of
 from headwater.problem import Problem
@@ -108,21 +109,24 @@ class Policy:
         levels = self.table.levels if self.table is not None and dense else []
         self._levels = {name: {float(v): m for m, v in enumerate(row)} for name, row in zip(self.names, levels, strict=False)}
         self._step: Callable[..., int] = kernel.step
+        self._select: Callable[..., None] = waiting.select
         self._extra: tuple[Any, ...] = ()
         channelled = self.table.channelled if self.table is not None and dense and spec.reference != "none" else None
         if channelled is not None:
-            self._step = noisy.step_noisy
+            self._step, self._select = noisy.step_noisy, noisy.select_noisy
             self._extra = (channelled.channel, channelled.fits.copy(), np.zeros(channelled.room))
         self.learner: Learner | None = None
         if self.evidence is not None:
             bins = self.evidence.bins(levels) if levels else np.zeros((count, 1), dtype=np.int64)
             self.learner = learner_for(spec, self.evidence, bins)
-            self._step, self._extra = decisions.step, (self.learner,)
+            self._step, self._select, self._extra = decisions.step, decisions.select, (self.learner,)
         self._tables: tuple[Any, ...] = (self.sums, self.seen, self.cells)
         if self.many is not None:
-            self._step, self._tables = self.many.step, ()
+            self._step, self._select, self._tables = self.many.step, self.many.select, ()
         # contenders are those of the state that is observed, not of a copy
         self._state = (self.whole, self.real, *self._tables, *self._extra, *([True] if self.many is not None else []))
+        self._copy = (self.whole.copy(), self.real.copy())  # what a decision with pulls pending is made from
+        self._off = (self.names, np.zeros(count, dtype=np.int64))  # the last choice of arms, and which are off then
         self._warned: set[str] = set()
 
     def _make_many(self) -> Many | None:
@@ -145,22 +149,74 @@ class Policy:
     def pulls(self) -> dict[str, int]:
         return dict(zip(self.names, self.counts[kernel.PULLS].tolist(), strict=True))
 
-    def select(self) -> str:
-        """The arm to pull next; it counts as pending until its reward comes (or ``cancel``). O(K)."""
-        if self.waiting:
-            if self.learner is not None:
-                check(self.learner)  # the copy's doubts are its own
-            arm = self._step(_SELECT, 0, 0, *self._with_pending())
-        elif self._next >= 0:
-            arm = self._next
-        else:
-            arm = self._step(_SELECT, 0, 0, *self._state)
+    @property
+    def randomised(self) -> bool:
+        """Whether its decisions are drawn (from ``seed``), so that others might have been made from the same rewards."""
+        return isinstance(self.spec.rule, (Thompson, LatentThompson))
+
+    def select(self, among: Sequence[str] | None = None) -> str:
+        """The arm to pull next; it counts as pending until its reward comes (or ``cancel``). O(K).
+
+        ``among``: choose one of these arms, the others being switched off. All rewards still count as evidence on X; but an arm
+        that is off excludes nobody, and where a policy does not learn the law of X, its rounds do not count.
+        """
+        off = None if among is None else self._switched_off(among)
+        return self._select_waiting(1, off)[0] if self.waiting or off is not None else self._select_first()
+
+    def _select_first(self) -> str:
+        """The next arm, where no pull is pending and every arm is on."""
+        arm = self._next if self._next >= 0 else self._step(_SELECT, 0, 0, *self._state)
         if self.learner is not None:
             self._warn()  # before anything is changed, for whoever makes errors of warnings
         self._next, self._asked = -1, True
         self.pending[arm] += 1
         self.waiting += 1
         return self.names[arm]
+
+    def select_many(self, count: int, among: Sequence[str] | None = None) -> list[str]:
+        """The next ``count`` arms, as that many calls of ``select`` would choose them, one after the other; all are pending."""
+        if type(count) is not int or count < 0:
+            raise ProblemError(f"count: got {shown(count)}; expected a whole number from 0")
+        off = self._switched_off(among)
+        if count and off is None and not self.waiting:  # the first as select makes it, which may set a course
+            return [self._select_first(), *self._select_waiting(count - 1, None)]
+        return self._select_waiting(count, off)
+
+    def _select_waiting(self, count: int, off: Ints | None) -> list[str]:
+        """The next arms, where pulls are pending or arms are switched off."""
+        if count == 0:
+            return []
+        out = np.empty(count, dtype=np.int64)
+        self._decide(out, off)
+        if self.learner is not None:
+            self._warn()
+        self._next, self._asked = -1, True
+        arms, pending, names = out.tolist(), self.pending, self.names
+        for arm in arms:
+            pending[arm] += 1
+        self.waiting += count
+        return [names[arm] for arm in arms]
+
+    def propensities(self, among: Sequence[str] | None = None, draws: int = 200) -> dict[str, float]:
+        """The probability with which each arm would be selected next, given what is known now; changes nothing.
+
+        Estimated from ``draws`` draws, which are none of those that decide, where the policy is ``randomised``; else 0 or 1.
+        ``latent-ts`` walks on through the laws of X from where it is, so that its draws are nearly independent.
+        """
+        if type(draws) is not int or not 1 <= draws <= 2**31:
+            raise ProblemError(f"draws: got {shown(draws)}; expected a whole number from 1")
+        off = self._switched_off(among)
+        shares = np.zeros(len(self.names), dtype=np.int64)
+        if self.randomised:
+            self._decide(shares, off, draws=draws)
+        else:
+            draws, out = 1, np.empty(1, dtype=np.int64)
+            if self.waiting or off is not None:
+                self._decide(out, off)
+            else:  # as select would
+                out[0] = self._next = self._next if self._next >= 0 else self._step(_SELECT, 0, 0, *self._state)
+            shares[out[0]] = 1
+        return {name: n / draws for name, n in zip(self.names, shares.tolist(), strict=True)}
 
     def update(self, arm: str | int | Sequence[str | int], reward: float | Sequence[float]) -> None:
         """Count the reward that an arm paid, or many at once; late and out of order is fine. All or nothing."""
@@ -179,16 +235,12 @@ class Policy:
                     self._step(_OBSERVE, k, m, *self._state)
                     self._next = -1
                 return
-        if isinstance(arm, (str, int, np.integer)) or not isinstance(arm, Iterable):
-            k = self.problem.index(arm)
-            self._observe(k, self._level(k, reward))
-            return
-        arms, rewards = list(arm), list(np.atleast_1d(np.asarray(reward, dtype=object)))
-        if len(arms) != len(rewards):
-            raise RewardError(f"reward: got {len(rewards)} rewards for {len(arms)} arms; expected as many")
-        checked = [(k, self._level(k, r)) for k, r in zip(map(self.problem.index, arms), rewards, strict=True)]
-        for k, m in checked:
-            self._observe(k, m)
+        for k, level in self._checked(arm, reward):
+            self._observe(k, level)
+
+    def check(self, arm: str | int | Sequence[str | int], reward: float | Sequence[float]) -> None:
+        """Raise what ``update`` would raise, and change nothing."""
+        self._checked(arm, reward)
 
     def cancel(self, arm: str | int) -> None:
         """Forget one pending pull of an arm: its reward will never come."""
@@ -225,21 +277,27 @@ class Policy:
         doubted = np.zeros(len(self.names), dtype=np.int64) if self.learner is None else self.learner.mind.doubted
         return latent_law(known, self.seen, labels, doubted, confidence)
 
-    def explain(self) -> Explanation:
-        """For every arm its mean, index and pseudo-reward, whether and by which arm it is excluded, in words."""
-        state = self._with_pending()
+    def explain(self, among: Sequence[str] | None = None) -> Explanation:
+        """For every arm its mean, index and pseudo-reward, whether and by which arm it is excluded, in words.
+
+        ``among``: as in ``select``; the other arms are said to be switched off.
+        """
+        off, out = self._switched_off(among), np.empty(1, dtype=np.int64)
+        learner = None
         if self.learner is not None:
-            state[-1].mind.whole[joint.EAGER] = 1.0  # every index, also those that need not be known to decide
-        chosen = self._step(kernel.SELECT, 0, 0, *state)
-        views = kernel.unpack(state[0], state[1], len(self.names))
-        if self.learner is not None:
+            learner = twin(self.learner)
+            learner.mind.whole[joint.EAGER] = 1.0  # every index, also those that need not be known to decide
+        self._decide(out, off, learner=learner)
+        chosen, views = int(out[0]), kernel.unpack(*self._copy, len(self.names))
+        absent = np.zeros(len(self.names), dtype=np.int64) if off is None else off
+        if learner is not None:
             law = self.latent() if isinstance(self.model, FiniteModel) and self.model.g.shape[1] <= SHOWN else None
-            return explain_learner(self.spec, self.names, views, state[-1], chosen, self.rounds, law)
+            return explain_learner(self.spec, self.names, views, learner, chosen, self.rounds, law, absent)
         if self.meta[kernel.POLICY] == kernel.KL_UCB:
-            self._complete(views)
-        most = int(self.meta[kernel.REFERENCE_ARM])
+            self._complete(views, waiting.log_rounds(absent, views.counts))
+        most = int(views.meta[kernel.REFERENCE_ARM])
         sums = self.sums if self.many is None else {most: self.many.row(most)}
-        return explain(self.spec, self.names, self.counts, sums, self.units.unit, views, chosen, self.rounds)
+        return explain(self.spec, self.names, self.counts, sums, self.units.unit, views, chosen, self.rounds, absent)
 
     def state(self) -> dict[str, Any]:
         """Everything needed to go on, as JSON-ready data."""
@@ -286,6 +344,37 @@ class Policy:
     def _named(self, values: Iterable[Any]) -> dict[str, int]:
         return {name: int(v) for name, v in zip(self.names, values, strict=True)}
 
+    def _switched_off(self, among: Sequence[str] | None) -> Ints | None:
+        """1 for every arm that is not ``among`` these (K,); None where all are."""
+        if among is None:
+            return None
+        if isinstance(among, str) or not isinstance(among, Iterable):
+            raise ProblemError(f"among: got {shown(among)}; expected a list of arms")
+        some = tuple(among)
+        if some != self._off[0]:
+            if not some:
+                raise ProblemError("among: got no arm; expected at least one")
+            off = np.ones(len(self.names), dtype=np.int64)
+            off[[self.problem.index(arm, "among") for arm in some]] = 0
+            self._off = some, off
+        return self._off[1] if self._off[1].any() else None
+
+    def _decide(self, out: Ints, off: Ints | None, *, draws: int = 0, learner: Learner | None = None) -> None:
+        """Fill ``out`` with the next decisions, nothing having been paid between them; see ``waiting.select``."""
+        off = np.zeros(len(self.names), dtype=np.int64) if off is None else off
+        extra = self._extra if learner is None else (learner,)
+        self._select(draws, off, np.array(self.pending), self.whole, self.real, *self._tables, *extra, *self._copy, out)
+
+    def _checked(self, arm: object, reward: Any) -> list[tuple[int, Any]]:
+        """Arms and what ``_observe`` needs of their rewards; refuses what is wrong with any of them."""
+        if isinstance(arm, (str, int, np.integer)) or not isinstance(arm, Iterable):
+            k = self.problem.index(arm)  # type: ignore[arg-type]
+            return [(k, self._level(k, reward))]
+        arms, rewards = list(arm), list(np.atleast_1d(np.asarray(reward, dtype=object)))
+        if len(arms) != len(rewards):
+            raise RewardError(f"reward: got {len(rewards)} rewards for {len(arms)} arms; expected as many")
+        return [(k, self._level(k, r)) for k, r in zip(map(self.problem.index, arms), rewards, strict=True)]
+
     def _level(self, k: int, reward: Any) -> Any:
         """What ``_observe`` needs of a reward: its level, the atom that stands for it where there are very many, or its row of
         units when there are infinitely many."""
@@ -321,11 +410,11 @@ class Policy:
         self.pending[k] -= 1
         self.waiting -= 1
 
-    def _complete(self, views: kernel.Views) -> None:
+    def _complete(self, views: kernel.Views, log_t: float) -> None:
         """The true index of every arm in the running: a decision leaves out those that certainly do not win."""
-        log_t, low, span = math.log(views.meta[kernel.ROUND] + 1.0), self.params[kernel.LOW], self.params[kernel.SPAN]
+        low, span = self.params[kernel.LOW], self.params[kernel.SPAN]
         n = views.counts[kernel.PULLS] + views.counts[kernel.PENDING]
-        for k in np.flatnonzero(~np.isneginf(views.ranks)):
+        for k in np.flatnonzero(views.ranks > -np.inf):
             views.ranks[k] = kl_ucb_index(views.mean[k], n[k], log_t, low, span)
 
     def _warn(self) -> None:
@@ -336,32 +425,12 @@ class Policy:
                 warnings.warn(
                     f"the rewards of {name} contradict the model, whatever the law of X; it is now judged by them alone",
                     ModelWarning,
-                    stacklevel=3,
+                    stacklevel=4,
                 )
 
     def hush(self) -> None:
         """What is doubted now was said before."""
         self._warned.update(self.doubted)
-
-    def _with_pending(self) -> tuple[Any, ...]:
-        """A copy of the state, as if pending pulls had already paid the mean (never paid: the middle of the rewards), so that
-        other arms get a turn. Pulls and sums stay what was paid: an exclusion never rests on a reward that has not come."""
-        extra = self._extra
-        if self.learner is not None:
-            extra = (expecting(self.learner, np.array(self.pending)),)
-        elif self._extra:  # before the copy, which would otherwise be all that learns of it
-            noisy.refresh(self.meta, self.counts, self.sums, self.seen, *self._extra)
-        whole, real = self.whole.copy(), self.real.copy()
-        meta, counts, params, mean, root, _ = kernel.unpack(whole, real, len(self.names))
-        meta[kernel.ROUND] += self.waiting
-        pending, paid = np.array(self.pending), counts[kernel.PULLS]
-        counts[kernel.PENDING] = pending
-        share = np.where(paid > 0, counts[kernel.SUCCESSES] / np.maximum(paid, 1), 0.5)
-        counts[kernel.SUCCESSES] += np.rint(pending * share).astype(np.int64)
-        mean[np.isinf(mean) & (pending > 0)] = params[kernel.LOW] + 0.5 * params[kernel.SPAN]
-        n = paid + pending
-        root[:] = np.where(n > 0, 1.0 / np.sqrt(np.maximum(n, 1)), 0.0)
-        return whole, real, *self._tables, *extra
 
 
 class Correlated(Policy):

@@ -41,6 +41,21 @@ class Many:
             self._make_room()
         return contenders.step(mode, arm, atom, whole, real, lazy, self.crowd, self.leaders, self.columns, self.seen)
 
+    def select(
+        self,
+        draws: int,
+        off: Ints,
+        pending: Ints,
+        whole: Ints,
+        real: Floats,
+        copy_whole: Ints,
+        copy_real: Floats,
+        out: Ints,
+    ) -> None:
+        """As ``waiting.select``."""
+        tables = (self.crowd, self.leaders, self.columns, self.seen)
+        contenders.select(draws, off, pending, whole, real, *tables, copy_whole, copy_real, out)
+
     def atom(self, k: int, reward: float) -> int:
         """The atom that stands for one of arm k's rewards, or for the one nearest to it."""
         levels = self.model.levels(k)

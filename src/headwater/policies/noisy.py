@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from headwater.arrays import Floats, Ints
+from headwater.policies import waiting
 from headwater.policies.compile import compiled
 from headwater.policies.implied import imply
 from headwater.policies.kernel import (
@@ -26,7 +27,7 @@ from headwater.policies.kernel import (
     step,
 )
 
-__all__ = ["FITTED", "refresh", "step_noisy"]
+__all__ = ["FITTED", "refresh", "select_noisy", "step_noisy"]
 
 # fits, for arms of random rewards: how many points, the length of a basis; then for each arm how many rewards (0: not random),
 # where its channel starts, at how many pulls its row of sums was computed; then the bases (K, K, length)
@@ -60,18 +61,30 @@ def _fit(k: int, counts: Ints, sums: Ints, seen: Ints, channel: Floats, fits: In
 
 @compiled
 def refresh(meta: Ints, counts: Ints, sums: Ints, seen: Ints, channel: Floats, fits: Ints, work: Floats) -> None:
+    """The rows of sums that the next decision reads, every arm being on."""
+    _refresh(meta[REFERENCE_ARM], meta[:0], meta, counts, sums, seen, channel, fits, work)
+
+
+@compiled
+def _refresh(
+    reference: int, off: Ints, meta: Ints, counts: Ints, sums: Ints, seen: Ints, channel: Floats, fits: Ints, work: Floats
+) -> None:
     """The rows of sums that the next decision reads, where arms of random rewards were pulled since they were computed.
+
+    ``reference`` is the most-pulled arm, ``off`` marks arms that are switched off; of size 0 none.
 
     For such an arm k, ``sums[k, ell]`` is n[k] times the mean of its likeliest law less the most that arm ell may pay on
     average under that law; where no law of X explains the rewards exactly, ``counts[SHIFT, k]`` is the likeliest law's total
     less the one that was paid. O(K M³ + K M J) for each such row, mostly.
     """
-    arms, observed = sums.shape[0], 0
-    for k in range(arms):
-        observed += counts[PULLS, k]
-    for k in range(arms):
+    arms = observed = 0
+    for k in range(sums.shape[0]):
+        if off.size == 0 or off[k] == 0:
+            arms += 1
+            observed += counts[PULLS, k]
+    for k in range(sums.shape[0]):
         n, head = counts[PULLS, k], HEAD + FIELDS * k
-        read = k == meta[REFERENCE_ARM] if meta[REFERENCE] == MOST_PULLED else n * arms >= observed
+        read = k == reference if meta[REFERENCE] == MOST_PULLED else n * arms >= observed and (off.size == 0 or off[k] == 0)
         if meta[REFERENCE] != NO_FILTER and read and n > 0 and fits[head + LEVELS] > 0 and fits[head + FITTED] != n:
             _fit(k, counts, sums, seen, channel, fits, work)
 
@@ -97,3 +110,26 @@ def step_noisy(
         return arm
     refresh(whole[:META], whole[META:].reshape((COUNTS, sums.shape[0])), sums, seen, channel, fits, work)
     return step(SELECT, arm, m, whole, real, sums, seen, table)
+
+
+@compiled
+def select_noisy(
+    draws: int,
+    off: Ints,
+    pending: Ints,
+    whole: Ints,
+    real: Floats,
+    sums: Ints,
+    seen: Ints,
+    table: Ints,
+    channel: Floats,
+    fits: Ints,
+    work: Floats,
+    copy_whole: Ints,
+    copy_real: Floats,
+    out: Ints,
+) -> None:
+    """As ``waiting.select``, where some arm's rewards are random."""
+    counts = whole[META:].reshape((COUNTS, sums.shape[0]))  # not the copy's, which would be all that learns of it
+    _refresh(waiting.most_pulled(off, counts), off, whole[:META], counts, sums, seen, channel, fits, work)
+    waiting.select(draws, off, pending, whole, real, sums, seen, table, copy_whole, copy_real, out)
