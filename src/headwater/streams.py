@@ -37,6 +37,7 @@ __all__ = [
     "LINEAR_ATOMS",
     "NORMAL",
     "REWARD",
+    "TRAFFIC",
     "UNIFORM_BITS",
     "WALK",
     "counter_words",
@@ -57,6 +58,7 @@ BETA_SUCCESS = 4  # and its two gamma draws
 BETA_FAILURE = 5
 WALK = 6  # Thompson sampling over the law of X: the moves of its chain
 LEAP = 7  # the rewards of many rounds at once; block counts calls, not rounds
+TRAFFIC = 8  # a live campaign: who gets an arm by lot, and which
 
 UNIFORM_BITS = 53
 LINEAR_ATOMS = 16  # up to here, comparing with every threshold (vectorised) beats a guide table

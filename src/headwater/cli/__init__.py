@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from headwater.cli import evaluate, fit, runs
+from headwater.cli import evaluate, fit, runs, serve
 from headwater.cli.common import INTERRUPTED, File, Json, check_plot, check_target, print_json, stopped
 from headwater.errors import HeadwaterError, ProblemError
 
@@ -171,6 +171,9 @@ app.command(epilog=runs.SIMULATE_EXAMPLES)(runs.simulate)
 app.command(epilog=runs.SWEEP_EXAMPLES)(runs.sweep)
 app.command(epilog=fit.EXAMPLES)(fit.fit)
 app.command(epilog=evaluate.EXAMPLES)(evaluate.evaluate)
+app.command(epilog=serve.SERVE_EXAMPLES)(serve.serve)
+app.add_typer(serve.db, name="db")
+app.add_typer(serve.key, name="key")
 
 
 @app.command(epilog="Example:  headwater report results/run1 results/run2 --output page.html")

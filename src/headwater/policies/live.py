@@ -128,6 +128,8 @@ class Policy:
         self._copy = (self.whole.copy(), self.real.copy())  # what a decision with pulls pending is made from
         self._off = (self.names, np.zeros(count, dtype=np.int64))  # the last choice of arms, and which are off then
         self._warned: set[str] = set()
+        self.quiet = False
+        """Whether whoever runs it reads ``doubted`` by itself and wants no warning."""
 
     def _make_many(self) -> Many | None:
         columns = None if self.table is None else self.table.columns
@@ -248,6 +250,11 @@ class Policy:
         if self.pending[k] == 0:
             raise ProblemError(f"arm: got {shown(arm)}; expected an arm with a pending pull")
         self._settle(k)
+
+    def expect(self, arm: str | int) -> None:
+        """Count one more pending pull of an arm that somebody else chose: another replica, or a lot."""
+        self.pending[self.problem.index(arm)] += 1
+        self.waiting += 1
 
     def forget_choice(self) -> None:
         """What is known changed from outside: the next arm must be decided anew."""
@@ -419,7 +426,7 @@ class Policy:
 
     def _warn(self) -> None:
         """Say once for each arm that its rewards contradict the model."""
-        for name in self.doubted:
+        for name in () if self.quiet else self.doubted:
             if name not in self._warned:
                 self._warned.add(name)
                 warnings.warn(

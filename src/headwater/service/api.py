@@ -1,0 +1,379 @@
+"""The routes under /v1 that have a memory: campaigns, decisions, rewards, and what is known."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Header, Query, Request
+from fastapi.responses import FileResponse, JSONResponse, Response, StreamingResponse
+from sqlalchemy import select
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.background import BackgroundTask
+from starlette.concurrency import run_in_threadpool
+
+from headwater.service import wire
+from headwater.service.answers import ServiceError, refusals
+from headwater.service.campaign import ARCHIVED, PAUSED, RUNNING, moment
+from headwater.service.desk import Desk
+from headwater.service.gate import require
+from headwater.service.insight import (
+    Glimpse,
+    Series,
+    events_of,
+    explanation_of,
+    glimpse,
+    latent_of,
+    refusals_of,
+    report_of,
+    state_of,
+)
+from headwater.service.logs import csv_parts, log_rows, logged, write_parquet
+from headwater.service.metrics import Metrics
+from headwater.service.operations import Change, Create, Decide, SetStatus, Settle, SwitchArm, parse_decision
+from headwater.service.quick import QuickRoute, json_response
+from headwater.service.store import reason
+from headwater.service.tables import campaigns
+
+router = APIRouter(prefix="/v1", responses=refusals(401, 403, 413, 422, 429, 503))
+quick = APIRouter(prefix="/v1", responses=refusals(401, 403, 413, 422, 429, 503), route_class=QuickRoute)
+
+Idempotency = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=200,
+        description="Any text of yours: asking again with it changes nothing.",
+    ),
+]
+Confidence = Annotated[float, Query(gt=0, lt=1, description="How sure the intervals are to hold.")]
+After = Annotated[int, Query(ge=0, le=10**15, description="Decisions after this number.")]
+Limit = Annotated[int, Query(ge=1, le=1000)]
+KEPT = 10.0
+"""Seconds for which a report is good, unless there is much new."""
+
+
+def _desk(request: Request) -> Desk:
+    desk: Desk = request.app.state.desk
+    return desk
+
+
+def _metrics(request: Request) -> Metrics:
+    metrics: Metrics = request.app.state.metrics
+    return metrics
+
+
+def _glimpse(request: Request, slug: str) -> Glimpse:
+    with _desk(request).campaign(slug) as campaign:
+        return glimpse(campaign)
+
+
+# Campaigns.
+
+
+@router.post("/campaigns", status_code=201, response_model=wire.CampaignView, responses=refusals(409), tags=["campaigns"])
+async def create_campaign(request: Request, body: wire.CampaignBody) -> JSONResponse:
+    """Create a campaign; it decides at once."""
+    require(request, "admin")
+    operation = await run_in_threadpool(Create, body)  # a large problem takes a while to check
+    view = await _desk(request).do(operation)
+    return JSONResponse(view, status_code=201, headers={"Location": f"/v1/campaigns/{view['id']}"})
+
+
+@router.get("/campaigns", response_model=wire.Campaigns, tags=["campaigns"])
+def list_campaigns(request: Request, status: wire.Status | None = None) -> JSONResponse:
+    """All campaigns, the latest first."""
+    require(request, "read")
+    desk = _desk(request)
+    with desk.store.read() as connection:
+        query = select(campaigns.c.slug).order_by(campaigns.c.id.desc())
+        slugs = connection.execute(query if status is None else query.where(campaigns.c.status == status)).scalars().all()
+    views = []
+    for slug in slugs:
+        with desk.campaign(slug) as campaign:
+            views.append(campaign.view())
+    return JSONResponse({"campaigns": views})
+
+
+@router.get("/campaigns/{id}", response_model=wire.CampaignView, responses=refusals(404), tags=["campaigns"])
+def get_campaign(request: Request, id: str) -> JSONResponse:  # noqa: A002 - the name in the path
+    """One campaign."""
+    require(request, "read")
+    with _desk(request).campaign(id) as campaign:
+        return JSONResponse(campaign.view())
+
+
+@router.patch("/campaigns/{id}", response_model=wire.CampaignView, responses=refusals(404), tags=["campaigns"])
+async def change_campaign(request: Request, id: str, body: wire.CampaignChange) -> JSONResponse:  # noqa: A002
+    """Change settings; what is left out stays. null removes a control, a deadline or a default."""
+    require(request, "admin")
+    return JSONResponse(await _desk(request).do(Change(id, body)))
+
+
+def _status_route(verb: str, status: str, text: str) -> None:
+    async def route(request: Request, id: str) -> JSONResponse:  # noqa: A002
+        require(request, "admin")
+        return JSONResponse(await _desk(request).do(SetStatus(id, status)))
+
+    route.__name__, route.__doc__ = f"{verb}_campaign", text
+    path = f"/campaigns/{{id}}/{verb}"
+    router.post(path, response_model=wire.CampaignView, responses=refusals(404, 409), tags=["campaigns"])(route)
+
+
+_status_route("pause", PAUSED, "Make no more decisions until it is resumed; rewards go on counting.")
+_status_route("resume", RUNNING, "Make decisions again.")
+_status_route("archive", ARCHIVED, "End it for good; rewards that still come are counted.")
+
+
+@router.post("/campaigns/{id}/arms", response_model=wire.CampaignView, responses=refusals(404), tags=["campaigns"])
+async def switch_arm(request: Request, id: str, body: wire.ArmChange) -> JSONResponse:  # noqa: A002
+    """Switch an arm off or on. What it paid goes on counting as evidence."""
+    require(request, "admin")
+    return JSONResponse(await _desk(request).do(SwitchArm(id, body.arm, body.enabled)))
+
+
+# Decisions.
+
+
+@quick.post(
+    "/campaigns/{id}/decisions",
+    response_model=wire.Decision | wire.Decisions,
+    responses=refusals(404, 409),
+    tags=["decisions"],
+)
+async def decide(
+    request: Request,
+    id: str,  # noqa: A002
+    body: wire.DecideBody | None = None,
+    key: Idempotency = None,
+) -> Response:
+    """Decide once, or for many at once (``count`` or ``units``): then the answer is a list. Durable before it is answered."""
+    require(request, "decide")
+    body = body or wire.DecideBody()
+    many = body.units is not None or body.count is not None
+    units: list[str | None] = [*body.units] if body.units is not None else [body.unit] * (body.count or 1)
+    made = await _desk(request).do(Decide(id, units, body.shown, key))
+    _metrics(request).decisions.labels(id).inc(sum(not one["repeated"] for one in made))
+    return json_response({"decisions": made} if many else made[0])
+
+
+@router.get("/campaigns/{id}/decisions", response_model=wire.Page, responses=refusals(404), tags=["decisions"])
+def read_log(request: Request, id: str, after: After = 0, limit: Limit = 100) -> JSONResponse:  # noqa: A002
+    """The decision log with rewards, oldest first, a page at a time."""
+    require(request, "read")
+    desk = _desk(request)
+    with desk.campaign(id) as campaign, desk.store.read() as connection:
+        rows = log_rows(connection, campaign.id, after, limit)
+        more = bool(rows) and rows[-1].number < campaign.decided
+        page = [logged(campaign, row) for row in rows]
+    return JSONResponse({"decisions": page, "next": rows[-1].number if more else None})
+
+
+@router.get("/decisions/{id}", response_model=wire.LoggedDecision, responses=refusals(404), tags=["decisions"])
+def get_decision(request: Request, id: str) -> JSONResponse:  # noqa: A002
+    """One decision and its reward."""
+    require(request, "read")
+    slug, number = parse_decision(id)
+    desk = _desk(request)
+    try:
+        with desk.campaign(slug) as campaign, desk.store.read() as connection:
+            rows = log_rows(connection, campaign.id, number - 1, 1)
+            if rows:
+                return JSONResponse(logged(campaign, rows[0]))
+    except ServiceError as error:
+        if error.status != 404:
+            raise
+    raise ServiceError(404, f"there is no decision {id[:100]}")
+
+
+@router.get(
+    "/campaigns/{id}/export",
+    response_class=Response,
+    responses={200: {"content": {"text/csv": {}, "application/vnd.apache.parquet": {}}}, **refusals(404)},
+    tags=["decisions"],
+)
+def export_log(request: Request, id: str, format: Literal["csv", "parquet"] = "csv") -> Response:  # noqa: A002
+    """The whole decision log as one file."""
+    require(request, "read")
+    desk = _desk(request)
+    with desk.campaign(id) as campaign:
+        decided, slug = campaign.counters.decided, campaign.slug
+    attach = {"Content-Disposition": f'attachment; filename="{slug}.{format}"'}
+    if format == "csv":
+
+        def parts() -> Iterator[str]:
+            with desk.store.read() as connection:
+                yield from csv_parts(connection, campaign, decided)
+
+        return StreamingResponse(parts(), media_type="text/csv; charset=utf-8", headers=attach)
+    folder = tempfile.TemporaryDirectory(prefix="headwater-")
+    path = Path(folder.name) / f"{slug}.parquet"
+    with desk.store.read() as connection:
+        write_parquet(connection, campaign, decided, path)
+    return FileResponse(
+        path, media_type="application/vnd.apache.parquet", headers=attach, background=BackgroundTask(folder.cleanup)
+    )
+
+
+# Rewards.
+
+
+@quick.post("/decisions/{id}/reward", response_model=wire.RewardAnswer, responses=refusals(404, 409), tags=["rewards"])
+async def reward(request: Request, id: str, body: wire.RewardBody) -> Response:  # noqa: A002
+    """Count what a decision's arm paid: late and out of order is fine, twice the same is once, another value is refused."""
+    require(request, "decide")
+    metrics = _metrics(request).rewards
+    try:
+        told = await _desk(request).do(Settle([(id, body.value)]))
+    except ServiceError as error:
+        if error.status != 404:
+            metrics.labels(id.rpartition(".")[0], "refused").inc()
+        raise
+    metrics.labels(told.pop("campaign"), told["status"]).inc()
+    return json_response(told)
+
+
+@quick.post("/rewards", response_model=wire.RewardsAnswer, tags=["rewards"])
+async def reward_many(request: Request, body: wire.RewardsBody) -> Response:
+    """Count many rewards, of any campaigns. Each is counted or refused for itself; the answer says which were refused."""
+    require(request, "decide")
+    told = await _desk(request).do(Settle([(item.decision, item.value) for item in body.rewards], many=True))
+    metrics = _metrics(request).rewards
+    for status, count in (("counted", told["counted"]), ("repeated", told["repeated"]), ("refused", len(told["refused"]))):
+        metrics.labels("batch", status).inc(count)
+    return json_response(told)
+
+
+# What is known.
+
+
+@router.get("/campaigns/{id}/state", response_model=dict[str, Any], responses=refusals(404), tags=["knowledge"])
+def read_state(request: Request, id: str) -> JSONResponse:  # noqa: A002
+    """What the policy has counted; ``state`` is what ``headwater explain --state`` and Python's from_state read."""
+    require(request, "read")
+    return JSONResponse(state_of(_glimpse(request, id)))
+
+
+@router.get("/campaigns/{id}/explanation", response_model=dict[str, Any], responses=refusals(404), tags=["knowledge"])
+def read_explanation(request: Request, id: str) -> JSONResponse:  # noqa: A002
+    """What would be shown next, and where every arm stands, in words."""
+    require(request, "read")
+    return JSONResponse(explanation_of(_glimpse(request, id)))
+
+
+@router.get("/campaigns/{id}/latent", response_model=dict[str, Any], responses=refusals(404), tags=["knowledge"])
+def read_latent(request: Request, id: str, confidence: Confidence = 0.95) -> JSONResponse:  # noqa: A002
+    """Who comes: the likeliest mix of X, an interval for every value, and what looks alike."""
+    require(request, "read")
+    return JSONResponse(latent_of(_glimpse(request, id), confidence))
+
+
+@router.get("/campaigns/{id}/report", response_model=dict[str, Any], responses=refusals(404), tags=["knowledge"])
+def read_report(request: Request, id: str) -> JSONResponse:  # noqa: A002
+    """Which arm is best and how sure that is, means with intervals, regret avoided against UCB1, alarms."""
+    require(request, "read")
+    return JSONResponse(request.app.state.desktop.report(id))
+
+
+@router.get("/campaigns/{id}/series", response_model=dict[str, Any], responses=refusals(404), tags=["knowledge"])
+def read_series(request: Request, id: str) -> JSONResponse:  # noqa: A002
+    """Decisions by arm over time."""
+    require(request, "read")
+    return JSONResponse(request.app.state.desktop.series(id))
+
+
+@router.get("/campaigns/{id}/events", response_model=dict[str, Any], responses=refusals(404), tags=["knowledge"])
+def read_events(request: Request, id: str) -> JSONResponse:  # noqa: A002
+    """What happened to the campaign, and the rewards that were refused, latest first."""
+    require(request, "read")
+    desk = _desk(request)
+    with desk.campaign(id) as campaign:
+        number, slug = campaign.id, campaign.slug
+    with desk.store.read() as connection:
+        return JSONResponse({"events": events_of(connection, number), "refusals": refusals_of(connection, number, slug)})
+
+
+@router.get("/campaigns/{id}/problem", response_model=dict[str, Any], responses=refusals(404), tags=["campaigns"])
+def read_problem(request: Request, id: str) -> JSONResponse:  # noqa: A002
+    """The problem, in the shape of a problem file."""
+    require(request, "read")
+    with _desk(request).campaign(id) as campaign:
+        problem = campaign.problem
+    return JSONResponse(problem.to_dict())
+
+
+class Desktop:
+    """Reports and series, kept for a while: computing one takes its time, and many may look."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self._lock = threading.Lock()  # one report at a time: they are heavy
+        self._reports: dict[str, tuple[float, int, dict[str, Any]]] = {}
+        self._series: dict[str, Series] = {}
+
+    def report(self, slug: str) -> dict[str, Any]:
+        with self.desk.campaign(slug) as campaign:
+            settled, decided = campaign.settled, campaign.decided
+        with self._lock:
+            kept = self._reports.get(slug)
+            fresh = kept is not None and (time.monotonic() - kept[0] < KEPT and settled + decided < 1.05 * kept[1] + 5)
+            if kept is None or not fresh:
+                with self.desk.campaign(slug) as campaign:
+                    seen = glimpse(campaign)
+                with self.desk.store.read() as connection:
+                    made = report_of(connection, seen)
+                kept = self._reports[slug] = (time.monotonic(), settled + decided, made)
+        return kept[2]
+
+    def series(self, slug: str) -> dict[str, Any]:
+        with self.desk.campaign(slug) as campaign:
+            number, names, decided = campaign.id, campaign.names, campaign.counters.decided
+        with self._lock:
+            found = self._series.setdefault(slug, Series(len(names)))
+            with self.desk.store.read() as connection:
+                found.advance(connection, number, decided)
+            return found.to_dict(names)
+
+
+def ready(desk: Desk) -> str | None:
+    """Why the service cannot decide now; None if it can."""
+    if not desk.alive:
+        return "the desk has ended"
+    if desk.trouble is not None:
+        return f"the database does not answer: {desk.trouble}"
+    try:
+        with desk.store.read() as connection:
+            connection.execute(select(campaigns.c.id).limit(1)).first()
+    except SQLAlchemyError as error:
+        return f"the database does not answer: {reason(error)}"
+    return None
+
+
+def open_routes(metrics: Metrics) -> APIRouter:
+    """Health, readiness and metrics, which stand outside /v1."""
+    outside = APIRouter(tags=["operations"])
+
+    @outside.get("/healthz", response_model=dict[str, str])
+    async def healthz() -> JSONResponse:
+        """Whether the process answers."""
+        return JSONResponse({"status": "ok", "at": moment(time.time())})
+
+    @outside.get("/readyz", response_model=dict[str, str], responses=refusals(503))
+    def readyz(request: Request) -> JSONResponse:
+        """Whether decisions can be made."""
+        if (trouble := ready(_desk(request))) is not None:
+            raise ServiceError(503, trouble, headers={"Retry-After": "1"})
+        return JSONResponse({"status": "ready"})
+
+    @outside.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}, **refusals(401, 403)})
+    def read_metrics(request: Request) -> Response:
+        """Counts and times for Prometheus."""
+        require(request, "read")
+        return Response(metrics.text(_desk(request)), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    return outside

@@ -1,0 +1,192 @@
+"""One transaction: campaigns locked and up to date, what is asked for looked up, and rows that wait to be written together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, insert, select, update
+
+from headwater.service.campaign import COUNTERS, HOLDOUT, Campaign, Config, Counters
+from headwater.service.tables import campaigns, decisions, events, refusals, requests, rewards
+
+SNAPSHOT_EVERY = 5000
+"""Rows of the logs after which a policy's state is stored, so that a restart need not read them again."""
+
+_LOOK_UP = 500  # values in one IN (…)
+_COUNTED = (
+    update(campaigns)
+    .where(campaigns.c.id == bindparam("row"))
+    .values({name: bindparam(name) for name in ("decided", "settled", "expired", "refused")})
+)
+
+
+class Batch:
+    """Everything that one transaction knows and will write. Campaigns must have been ``lock``ed before anything else."""
+
+    def __init__(self, connection: Connection, known: dict[str, Campaign], at: float) -> None:
+        self.connection, self.at = connection, at
+        self.known = known  # the campaigns in memory; those loaded here are added
+        self.campaigns: dict[str, Campaign] = {}
+        self.decisions: dict[tuple[int, int], dict[str, Any]] = {}
+        self.rewards: dict[tuple[int, int], dict[str, Any]] = {}
+        self.units: dict[tuple[int, str], int] = {}
+        self.requests: dict[tuple[int, str], dict[str, Any]] = {}
+        self._touched: set[int] = set()  # campaigns whose counters changed
+        self._new: dict[str, list[dict[str, Any]]] = {
+            name: [] for name in ("decisions", "rewards", "refusals", "requests", "events")
+        }
+
+    def lock(self, slugs: Collection[str]) -> None:
+        """Lock the rows of these campaigns, in one order for everybody, and bring what is in memory up to date."""
+        query = select(campaigns.c.id, campaigns.c.slug, *COUNTERS).where(campaigns.c.slug.in_(sorted(slugs)))
+        for row in self.connection.execute(query.order_by(campaigns.c.id).with_for_update()).all():
+            counters = Counters(*row[2:])
+            campaign = self.known.get(row.slug)
+            if campaign is None or campaign.id != row.id:
+                campaign = self.known[row.slug] = load(self.connection, row.id)
+            campaign.lock.acquire()
+            self.campaigns[row.slug] = campaign
+            catch_up(self.connection, campaign, counters)
+
+    def unlock(self) -> None:
+        for campaign in self.campaigns.values():
+            campaign.lock.release()
+        self.campaigns = {}
+
+    # Looking up.
+
+    def look_up_rewards(self, campaign: Campaign, numbers: Iterable[int]) -> None:
+        """Decisions and, where they have them, rewards."""
+        wanted = [n for n in set(numbers) if (campaign.id, n) not in self.decisions]
+        for low in range(0, len(wanted), _LOOK_UP):
+            some = wanted[low : low + _LOOK_UP]
+            for table, found in ((decisions, self.decisions), (rewards, self.rewards)):
+                query = select(table).where(table.c.campaign == campaign.id, table.c.number.in_(some))
+                for row in self.connection.execute(query).mappings():
+                    found[campaign.id, row["number"]] = dict(row)
+
+    def look_up_units(self, campaign: Campaign, units: Iterable[str]) -> None:
+        wanted = [unit for unit in set(units) if (campaign.id, unit) not in self.units]
+        for low in range(0, len(wanted), _LOOK_UP):
+            query = select(decisions).where(
+                decisions.c.campaign == campaign.id, decisions.c.unit.in_(wanted[low : low + _LOOK_UP])
+            )
+            for row in self.connection.execute(query.order_by(decisions.c.number)).mappings():
+                self.units[campaign.id, row["unit"]] = row["number"]
+                self.decisions[campaign.id, row["number"]] = dict(row)
+
+    def look_up_request(self, campaign: Campaign, key: str) -> dict[str, Any] | None:
+        if (campaign.id, key) not in self.requests:
+            query = select(requests).where(requests.c.campaign == campaign.id, requests.c.key == key)
+            row = self.connection.execute(query).mappings().first()
+            if row is None:
+                return None
+            self.requests[campaign.id, key] = dict(row)
+        return self.requests[campaign.id, key]
+
+    # Writing: at the end, together.
+
+    def add_decisions(self, campaign: Campaign, rows: list[dict[str, Any]]) -> None:
+        self._new["decisions"] += rows
+        for row in rows:
+            if row["unit"] is not None:
+                self.units[campaign.id, row["unit"]] = row["number"]
+                self.decisions[campaign.id, row["number"]] = row
+
+    def settle(self, campaign: Campaign, decision: dict[str, Any], value: float | None, kind: str) -> None:
+        """Count what a decision's arm paid, or (None) give it up."""
+        learned = decision["source"] != HOLDOUT
+        campaign.learn(decision["arm"], value, learned)
+        campaign.settled += 1
+        row = {
+            "campaign": campaign.id,
+            "number": decision["number"],
+            "seq": campaign.settled,
+            "at": self.at,
+            "arm": decision["arm"],
+            "value": value,
+            "kind": kind,
+            "learned": learned,
+        }
+        self._new["rewards"].append(row)
+        self.rewards[campaign.id, decision["number"]] = row
+
+    def refuse(self, campaign: Campaign, number: int, code: str, message: str) -> None:
+        """Keep a reward that was refused, for whoever looks into it."""
+        campaign.counters = campaign.counters._replace(refused=campaign.counters.refused + 1)
+        self.touch(campaign)
+        row = {"campaign": campaign.id, "seq": campaign.counters.refused, "at": self.at}
+        self._new["refusals"].append({**row, "number": number, "code": code, "message": message})
+
+    def touch(self, campaign: Campaign) -> None:
+        """Its counters changed by themselves."""
+        self._touched.add(campaign.id)
+
+    def answer_to(self, campaign: Campaign, key: str, asked: str, numbers: list[int]) -> None:
+        row = {"campaign": campaign.id, "key": key, "asked": asked, "numbers": json.dumps(numbers), "at": self.at}
+        self._new["requests"].append(row)
+        self.requests[campaign.id, key] = row
+
+    def tell(self, campaign: Campaign, kind: str, message: str) -> None:
+        """Keep an event for the campaign's page."""
+        self._new["events"].append({"campaign": campaign.id, "at": self.at, "kind": kind, "message": message})
+
+    def change(self, campaign: Campaign, **values: Any) -> None:
+        """Change a campaign's row; other processes see the new version and load it anew."""
+        version = campaign.counters.version + 1
+        self.connection.execute(update(campaigns).where(campaigns.c.id == campaign.id).values(version=version, **values))
+        campaign.counters = campaign.counters._replace(version=version)
+
+    def write(self) -> None:
+        """Everything that waits, a statement a table."""
+        for campaign in self.campaigns.values():
+            self._notice(campaign)
+        tables = {"decisions": decisions, "rewards": rewards, "refusals": refusals, "requests": requests, "events": events}
+        for name, table in tables.items():
+            if self._new[name]:
+                self.connection.execute(insert(table), self._new[name])
+        moved = []
+        for campaign in self.campaigns.values():
+            now = campaign.counters._replace(decided=campaign.decided, settled=campaign.settled)
+            if now != campaign.counters or campaign.id in self._touched:
+                moved.append({"row": campaign.id, **{name: getattr(now, name) for name in _NAMES}})
+                campaign.counters = now
+            self._keep(campaign)
+        if moved:
+            self.connection.execute(_COUNTED, moved)
+
+    def _notice(self, campaign: Campaign) -> None:
+        """Say it once when an arm's rewards begin to contradict the model."""
+        doubted = campaign.policy.doubted
+        if doubted != campaign.doubted:
+            campaign.doubted = doubted
+            if doubted:
+                message = f"The rewards of {', '.join(doubted)} contradict the model; only their own rewards count for them."
+                self.tell(campaign, "contradicted", message)
+
+    def _keep(self, campaign: Campaign) -> None:
+        """Store the policy's state now and then."""
+        news = campaign.decided - campaign.snapshot_decided + campaign.settled - campaign.snapshot_settled
+        if news >= SNAPSHOT_EVERY:
+            campaign.snapshot_decided, campaign.snapshot_settled = campaign.decided, campaign.settled
+            values = {"snapshot_decided": campaign.decided, "snapshot_settled": campaign.settled}
+            text = json.dumps(campaign.policy.state())
+            self.connection.execute(update(campaigns).where(campaigns.c.id == campaign.id).values(snapshot=text, **values))
+
+
+_NAMES = ("decided", "settled", "expired", "refused")
+
+
+def load(connection: Connection, row: int) -> Campaign:
+    """A campaign from the database, knowing what its snapshot knew; ``catch_up`` brings the rest."""
+    return Campaign(connection.execute(select(campaigns).where(campaigns.c.id == row)).one())
+
+
+def catch_up(connection: Connection, campaign: Campaign, counters: Counters) -> None:
+    """Take in what other processes, or a former one, decided, counted and changed."""
+    if campaign.counters.version != counters.version:
+        config = connection.execute(select(campaigns.c.config).where(campaigns.c.id == campaign.id)).scalar_one()
+        campaign.reconfigure(Config.model_validate_json(config))
+    campaign.follow(connection, counters)

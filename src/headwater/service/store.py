@@ -1,0 +1,198 @@
+"""The database: opening it, its schema, and transactions that are durable once they end.
+
+SQLite keeps one file in WAL mode with ``synchronous=FULL``: a commit returns when the log is on the disk. PostgreSQL does so by
+itself. A writing transaction takes SQLite's one write lock at its start, or in PostgreSQL the rows of the campaigns it is
+about; either way two writers of one campaign follow each other.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, Engine, create_engine, event, func, insert, select
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.pool import QueuePool
+
+from headwater.errors import HeadwaterError
+from headwater.service.tables import metadata
+
+DEFAULT = "headwater.db"
+BUSY = 5.0
+"""Seconds to wait for another writer, or for a server to answer."""
+WRITING = "headwater_writing"
+
+
+class DatabaseError(HeadwaterError):
+    """A database that cannot be opened, or is not ours; the message says what to do."""
+
+
+def database_url(text: str) -> URL:
+    """A database's address: ``postgresql://…``, ``sqlite:///…`` or just the name of a file."""
+    if "://" not in text:
+        return URL.create("sqlite", database=text or DEFAULT)
+    try:
+        url = make_url(text)
+    except (ArgumentError, ValueError):
+        raise DatabaseError("--database: this is no address; expected a file, or postgresql://user@host/name") from None
+    if url.drivername in ("postgres", "postgresql"):
+        return url.set(drivername="postgresql+psycopg")
+    if url.get_backend_name() not in ("sqlite", "postgresql"):
+        raise DatabaseError(f"--database: got {url.drivername}; expected a file (SQLite) or postgresql://…")
+    return url
+
+
+class Store:
+    """One database. ``write`` and ``read`` give connections; what a ``write`` block did is durable when it has ended."""
+
+    def __init__(self, address: str) -> None:
+        self.url = database_url(address)
+        self.sqlite = self.url.get_backend_name() == "sqlite"
+        self.engine = _sqlite(self.url) if self.sqlite else _postgres(self.url)
+
+    def __str__(self) -> str:
+        return self.url.render_as_string(hide_password=True)
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        with self.engine.connect().execution_options(**{WRITING: True}) as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """One consistent view for as long as the block lasts."""
+        with self.engine.connect() as connection:
+            if not self.sqlite:
+                connection = connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+            with connection.begin():
+                yield connection
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+    def revision(self) -> str | None:
+        """The schema's revision; None for a database without tables of ours."""
+        with _told(self), self.engine.connect() as connection:
+            return MigrationContext.configure(connection).get_current_revision()
+
+    def upgrade(self) -> tuple[str | None, str]:
+        """Bring the schema up to date; returns the revisions before and after."""
+        before, config = self.revision(), _alembic()
+        if before is not None and before not in _known(config):
+            raise DatabaseError(f"{self}: its schema is {before}, which a later release wrote; upgrade headwater itself")
+        with _told(self), self.write() as connection:
+            if not self.sqlite:  # one replica at a time
+                connection.execute(select(func.pg_advisory_xact_lock(0x68656164)))
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+        return before, _head(config)
+
+    def open(self) -> None:
+        """Make the tables of an empty database; refuse one whose schema is not this release's."""
+        revision = self.revision()
+        if revision is None:
+            self.upgrade()
+        elif revision != _head(_alembic()):
+            raise DatabaseError(
+                f"{self}: its schema is {revision}, this release needs {_head(_alembic())}: headwater db upgrade"
+            )
+
+    def backup(self, path: Path) -> dict[str, int]:
+        """Copy everything, as of one moment, into a new SQLite file that ``headwater serve`` can open; rows by table."""
+        if path.exists():
+            raise DatabaseError(f"{path}: is there already; a backup overwrites nothing")
+        part = path.with_name(path.name + ".part")
+        part.unlink(missing_ok=True)
+        rows: dict[str, int] = {}
+        copy = Store(f"sqlite:///{part}")
+        try:
+            copy.upgrade()
+            with _told(self), self.read() as source, copy.write() as target:
+                for table in metadata.sorted_tables:
+                    rows[table.name] = 0
+                    found = source.execution_options(stream_results=True, yield_per=5000).execute(select(table))
+                    for some in found.mappings().partitions(5000):
+                        target.execute(insert(table), [dict(row) for row in some])
+                        rows[table.name] += len(some)
+            copy.close()  # the last to close brings the log home: one file, nothing beside it
+            part.rename(path)
+        finally:
+            copy.close()
+            for leftover in path.parent.glob(part.name + "*"):
+                leftover.unlink()
+        return rows
+
+
+@contextmanager
+def _told(store: Store) -> Iterator[None]:
+    """A database that does not answer, in a sentence."""
+    try:
+        yield
+    except (SQLAlchemyError, sqlite3.Error) as error:
+        raise DatabaseError(f"{store}: {reason(error)}") from None
+
+
+def reason(error: Exception) -> str:
+    """Why the database failed, in one line."""
+    cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    return (str(cause).strip().splitlines() or [type(cause).__name__])[0]
+
+
+def _sqlite(url: URL) -> Engine:
+    if url.database in (None, "", ":memory:"):
+        raise DatabaseError("--database: got a database in memory; expected a file, so that nothing is lost")
+    engine = create_engine(
+        url, poolclass=QueuePool, pool_size=4, max_overflow=16, connect_args={"timeout": BUSY, "check_same_thread": False}
+    )
+
+    def connected(raw: Any, _: Any) -> None:
+        raw.isolation_level = None  # transactions begin where we say so
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "wal_autocheckpoint=2000"):
+            raw.execute(f"PRAGMA {pragma}")
+
+    def begun(connection: Connection) -> None:
+        writing = connection.get_execution_options().get(WRITING, False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+    event.listen(engine, "connect", connected)
+    event.listen(engine, "begin", begun)
+    return engine
+
+
+def _postgres(url: URL) -> Engine:
+    return create_engine(
+        url,
+        pool_size=4,
+        max_overflow=16,
+        pool_pre_ping=True,
+        pool_timeout=BUSY,
+        connect_args={
+            "connect_timeout": int(BUSY),
+            "options": "-c statement_timeout=15s -c lock_timeout=10s -c idle_in_transaction_session_timeout=60s",
+        },
+    )
+
+
+def _alembic() -> Config:
+    config = Config()
+    config.set_main_option("script_location", "headwater.service:migrations")
+    config.set_main_option("path_separator", "os")
+    return config
+
+
+def _known(config: Config) -> set[str]:
+    return {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+
+
+def _head(config: Config) -> str:
+    head = ScriptDirectory.from_config(config).get_current_head()
+    assert head is not None
+    return head
