@@ -1,0 +1,229 @@
+"""What the studio computes: plain data in the shape of files and JSON in, the JSON of the command line out.
+
+Everything here is quick because it is small: sizes are checked before any work, simulations have a budget and a deadline. How
+long an expression on an interval takes cannot be told beforehand; such problems are not ``small``, and belong in a ``worker``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from headwater.analysis import analyze as analyze_problem
+from headwater.arms import Random
+from headwater.errors import ProblemError, SizeError
+from headwater.files import build_problem, parse_problem
+from headwater.latent import MAX_POINTS, listed
+from headwater.paper import CASES
+from headwater.policies.auto import AUTO, spec_for
+from headwater.policies.rules import KLUCB, GravesLai, Spec, parse_spec
+from headwater.problem import Problem
+from headwater.pseudo import pseudo_bounds
+from headwater.report.limits import limits
+from headwater.simulation import simulate as run_simulation
+from headwater.simulation.threads import core_count
+from headwater.starters import STARTERS
+
+MAX_ARMS = 100
+MAX_VALUES = 1_000
+MAX_CELLS = 10_000
+"""Arms times values of X; each reward that is random counts once for each of its outcomes."""
+MAX_BOUND_VALUES = 100
+"""Values of X up to which the lower bound is computed: a step of its solver costs their cube."""
+MAX_SECONDS = 10.0
+"""What a simulation may take, by the estimate before it and by the clock."""
+
+
+def small(data: Any) -> bool:
+    """Whether the parsed text of a problem lists its X, so that its sizes say how long it takes; refuses what is too large."""
+    if not isinstance(data, Mapping):
+        return True
+    arms, latent = data.get("arms"), data.get("latent")
+    if isinstance(arms, Mapping) and len(arms) > MAX_ARMS:
+        raise SizeError(f"arms: got {len(arms):,}; the studio takes at most {MAX_ARMS}. Use the command line for more")
+    if not isinstance(latent, Mapping) or latent.get("kind") not in ("continuous", "vector"):
+        _check_points(latent, arms, _length(latent.get("values")) if isinstance(latent, Mapping) else 0)
+        return True
+    parts = latent.get("components")
+    if latent["kind"] == "continuous" or not isinstance(parts, Mapping):
+        return False
+    lengths = [len(part) for part in parts.values() if isinstance(part, Sequence)]
+    if (points := math.prod(lengths)) <= MAX_POINTS:
+        _check_points(latent, arms, points)
+    return len(lengths) == len(parts) and points <= MAX_VALUES
+
+
+def _check_points(latent: Any, arms: Any, points: int) -> None:
+    if points > MAX_VALUES:
+        raise SizeError(f"latent: got {points:,} values of X; the studio takes at most {MAX_VALUES:,}. Use the command line")
+    cells = sum(points * _outcomes(arm) for arm in arms.values()) if isinstance(arms, Mapping) else 0
+    if cells > MAX_CELLS:
+        raise SizeError(
+            f"arms: got {cells:,} rewards (arms × values of X × outcomes); the studio takes at most {MAX_CELLS:,}. "
+            "Use the command line for more"
+        )
+
+
+def _outcomes(arm: Any) -> int:
+    if not isinstance(arm, Mapping):
+        return 1
+    bins, noise = arm.get("bins"), arm.get("noise")
+    many = _length(noise.get("values")) if isinstance(noise, Mapping) else 0
+    fine = bins if isinstance(bins, int) and bins > 0 else 32 if "noise" in arm else 1
+    return max(_length(arm.get("outcomes")), many * many, fine)
+
+
+def _length(value: Any) -> int:
+    return len(value) if isinstance(value, (list, tuple)) else 0
+
+
+def peek(text: str) -> Any:
+    """The data of a problem's text as far as it can be read, to judge its size; ``parse`` says what is wrong with it."""
+    try:
+        return json.loads(text) if is_json(text) else tomllib.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def is_json(text: str) -> bool:
+    return text.lstrip("\ufeff \t\r\n").startswith("{")
+
+
+def analyze(problem: Any, distribution: Any = None) -> dict[str, Any]:
+    """What ``headwater analyze --json`` prints."""
+    known = _known(problem, distribution)
+    result = analyze_problem(known).to_dict()
+    quick = listed(known.latent) and known.rewards.shape[1] <= MAX_BOUND_VALUES
+    found = limits(known) if quick else None
+    return result | ({} if found is None else {"bounds": found.to_dict()})
+
+
+def _known(problem: Any, distribution: Any) -> Problem:
+    built = build_problem(problem)
+    return built if distribution is None else built.with_distribution(distribution)
+
+
+def pseudo(problem: Any, observed: str, reward: float) -> dict[str, float]:
+    """What ``headwater pseudo --json`` prints."""
+    built = build_problem(problem)
+    upper = pseudo_bounds(built, built.index(observed, "observed"), reward).upper
+    return dict(zip(built.names, upper[:, 0].tolist(), strict=True))
+
+
+def to_toml(problem: Any) -> str:
+    return build_problem(problem).to_toml()
+
+
+def parse(text: str) -> dict[str, Any]:
+    """A problem's text, TOML or JSON, as the same problem in JSON."""
+    return as_json(parse_problem(text.removeprefix("\ufeff"), json_text=is_json(text)))
+
+
+def as_json(problem: Problem) -> dict[str, Any]:
+    """The problem in the shape of a file, with "inf" for infinity, which JSON lacks."""
+    out: dict[str, Any] = _finite(problem.to_dict())
+    return out
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_finite(inner) for inner in value]
+    return ("inf" if value > 0 else "-inf") if isinstance(value, float) and math.isinf(value) else value
+
+
+@cache
+def examples() -> list[dict[str, Any]]:
+    """Problems to begin with: the commented files of ``headwater new``, and the paper's."""
+    out = []
+    for kind, text in STARTERS.items():
+        problem = parse_problem(text)
+        out.append({"id": kind, "name": problem.name, "note": "", "problem": as_json(problem)})
+    for case in CASES:
+        out.append({"id": f"paper-{case.id}", "name": case.title, "note": case.note, "problem": as_json(case.problem)})
+    return out
+
+
+def simulate(
+    problem: Any,
+    policies: Sequence[str],
+    horizon: int,
+    replications: int,
+    seed: int = 0,
+    reward_range: float | None = None,
+    distribution: Any = None,
+) -> dict[str, Any]:
+    """What ``headwater simulate --json`` prints, if that takes at most ``MAX_SECONDS``."""
+    known = _known(problem, distribution)
+    specs = [spec_for(AUTO, known) if name.strip() == AUTO else parse_spec(name) for name in policies]
+    check_budget(known, specs, horizon * replications)
+    return run_simulation(
+        known,
+        policies=specs,
+        horizon=horizon,
+        replications=replications,
+        seed=seed,
+        reward_range=reward_range,
+        engine="step",
+        threads=min(core_count(), 2),
+        progress=_deadline(MAX_SECONDS),
+    ).to_dict()
+
+
+def _deadline(seconds: float) -> Callable[[int, int], None]:
+    """A simulation's progress that ends it after some time."""
+    end = time.monotonic() + seconds
+
+    def check(done: int, total: int) -> None:
+        if time.monotonic() > end:
+            raise SizeError(
+                f"horizon: {100 * done // total} % of the rounds were played after {seconds:g} s, which is all the studio gives. "
+                "Ask for fewer rounds, runs or policies, or use the command line"
+            )
+
+    return check
+
+
+def check_budget(problem: Problem, specs: Sequence[Spec], rounds: int) -> None:
+    """Refuse, with how much less would do, what would take longer than ``MAX_SECONDS``."""
+    seconds = sum(_microseconds(problem, spec) for spec in specs) * rounds / 1e6
+    if seconds > MAX_SECONDS:
+        raise SizeError(
+            f"horizon × replications: got {rounds:,} rounds of {_policies(len(specs))}, which would take about {seconds:,.0f} s; "
+            f"the studio gives {MAX_SECONDS:g} s, enough for about {int(rounds * MAX_SECONDS / seconds):,} rounds in all. "
+            "Use the command line for more"
+        )
+
+
+def _policies(count: int) -> str:
+    return "one policy" if count == 1 else f"{count} policies"
+
+
+def _microseconds(problem: Problem, spec: Spec) -> float:
+    """Roughly what a round takes on one core: measured for 2 to 30 arms on 3 to 200 values, within a factor of 3 or so."""
+    arms, values = len(problem.arms), 24
+    if listed(problem.latent):
+        values = problem.rewards.shape[1]
+    noise = 10 if any(isinstance(arm, Random) for arm in problem.arms.values()) else 1
+    if spec.learns:
+        learning = 1 + 0.1 * arms * values + 0.008 * arms * values**2
+        return learning * (60 if isinstance(spec.rule, GravesLai) else 1)
+    if spec.rule == KLUCB("empirical"):
+        return 3.0 * arms
+    filtered = noise if spec.reference != "none" else 1
+    return (0.4 + 0.03 * arms + (0.2 * arms if isinstance(spec.rule, KLUCB) else 0)) * filtered
+
+
+def check_policies(policies: Sequence[str]) -> None:
+    """Refuse names that no problem has use for, before a problem is looked at."""
+    for name in policies:
+        if name.strip() != AUTO:
+            parse_spec(name)
+    if not policies:
+        raise ProblemError("policies: got []; expected a list of at least one policy")
