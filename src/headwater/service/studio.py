@@ -194,13 +194,15 @@ def pseudo(body: PseudoBody) -> Response:
 @router.post("/problems/toml", summary="A problem as the text of a problem file", response_class=PlainTextResponse)
 def to_toml(body: TomlBody) -> PlainTextResponse:
     """`headwater analyze` and all other commands read the text back."""
-    return PlainTextResponse(_do(tasks.to_toml, body.problem, body.model_dump(), worker=_quick, seconds=SECONDS))
+    tasks.small(body.problem)
+    return PlainTextResponse(tasks.to_toml(body.problem))
 
 
 @router.post("/problems/parse", summary="A problem from the text of a problem file")
 def parse(body: ParseBody) -> Response:
     """Everything wrong with the text is listed at once."""
-    return _answer(_do(tasks.parse, tasks.peek(body.text), body.model_dump(), worker=_quick, seconds=SECONDS))
+    tasks.small(tasks.peek(body.text))
+    return _answer(tasks.parse(body.text))
 
 
 @router.get("/examples", summary="Problems to begin with", response_model=list[Example])

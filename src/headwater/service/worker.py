@@ -33,7 +33,7 @@ class Worker:
 
     def call(self, task: str, arguments: dict[str, Any], seconds: float) -> Any:
         """What the task returns; refused with 503 while the process is busy, with 422 when it takes longer than ``seconds``."""
-        if not self._lock.acquire(timeout=seconds):
+        if not self._lock.acquire(timeout=START_SECONDS if self._process is None else seconds):
             raise ServiceError(503, "this is busy with another problem; try again in a moment", headers={"Retry-After": "2"})
         try:
             line = self._ask(json.dumps([task, arguments], default=str).encode() + b"\n", seconds)

@@ -122,7 +122,7 @@ function axes(svg, { x, y, xTicks, yTicks, box, xLabel, yLabel }) {
 
 // A cursor that pointer and arrow keys move over the points of x; `tell(i)` says what stands there.
 function cursor(svg, host, xs, box, tell) {
-  const line = s("line", { class: "cursor", y1: box.top, y2: box.bottom, x1: -9, x2: -9 });
+  const line = s("line", { class: "cursor", y1: box.top, y2: box.bottom, visibility: "hidden" });
   const dots = s("g", {});
   const readout = h("p", { class: "readout", "aria-live": "polite" });
   svg.append(line, dots);
@@ -130,6 +130,7 @@ function cursor(svg, host, xs, box, tell) {
   let at = -1;
   const show = (i) => {
     at = Math.max(0, Math.min(xs.length - 1, i));
+    line.setAttribute("visibility", "visible");
     line.setAttribute("x1", xs[at]);
     line.setAttribute("x2", xs[at]);
     const { words, marks } = tell(at);
@@ -185,7 +186,7 @@ export function lineChart(host, options) {
     }
     if (room > 12) {
       const ends = named.map((one) => yy(one.y.findLast(finite) ?? 0));
-      spread(ends, 14, box.top + 4, box.bottom).forEach((place, i) =>
+      spread(ends, 14, box.top + 4, box.bottom - 6).forEach((place, i) =>
         svg.append(s("text", { class: "end", x: box.right + 6, y: place + 4, colour: named[i].colour }, clip(named[i].name, 18))));
     }
     fill(host, svg);

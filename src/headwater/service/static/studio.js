@@ -11,7 +11,8 @@ const $ = (id) => document.getElementById(id);
 const xColour = (j) => `var(--x${j % 6})`;
 
 // `table` is null for problems that only their file can show; `problem` is what the server gets.
-const state = { table: null, problem: null, analysis: null, wrong: [], examples: [] };
+// `refused` says that the server, or a complaint of our own, has turned it down.
+const state = { table: null, problem: null, analysis: null, refused: false, wrong: [], examples: [] };
 
 // ---------------------------------------------------------------- the problem
 
@@ -33,6 +34,7 @@ function changed({ structure = true, text = true } = {}) {
     drawMix();
     drawPicture();
   } else state.wrong = [];
+  state.refused = state.wrong.length > 0;
   if (structure && text) refreshText();
   game.stale();
   remember();
@@ -64,7 +66,11 @@ function drawTable() {
   if (!table) return;
   const cell = (arm, k, j) => h("td", null, h("input", {
     type: "number", step: "any", value: arm.rewards[j], "data-cell": `${k}-${j}`, "aria-label": `${arm.name} for ${table.values[j]}`,
-    oninput: (event) => { arm.rewards[j] = event.target.value === "" ? NaN : Number(event.target.value); event.target.setAttribute("aria-invalid", String(!Number.isFinite(arm.rewards[j]))); changed(); },
+    oninput: ({ target }) => {
+      arm.rewards[j] = target.value === "" ? NaN : Number(target.value);
+      target.setAttribute("aria-invalid", String(!Number.isFinite(arm.rewards[j])));
+      changed();
+    },
   }));
   const remove = (what, enough, go) => h("button", { type: "button", class: "quiet", title: `Remove ${what}`, "aria-label": `Remove ${what}`, disabled: !enough, onclick: go }, "×");
   const rename = (value, what, set) => h("input", { type: "text", class: "rename", value, maxlength: 80, "aria-label": what, oninput: (event) => { set(event.target.value); changed(); }, onchange: drawTable });
@@ -157,6 +163,7 @@ function drawMix() {
     const slider = document.querySelector(`[data-share="${j}"]`);
     if (!slider) return;
     slider.setAttribute("aria-valuetext", percent(share));
+    slider.style.setProperty("--part", `${100 * share}%`);
     if (document.activeElement !== slider || Math.abs(slider.value / 100 - share) > 0.006) slider.value = 100 * share;
     document.querySelector(`[data-out="${j}"]`).textContent = percent(share);
   });
@@ -189,6 +196,7 @@ const analyse = later(80, async () => {
   try {
     const analysis = await api("POST", "/v1/analyze", { problem }, { signal: mine.signal });
     state.analysis = analysis;
+    state.refused = false;
     drawVerdict();
     if (game.automatic()) game.run();
   } catch (error) {
@@ -200,6 +208,7 @@ const analyse = later(80, async () => {
 
 function complain(lines) {
   state.analysis = null;
+  state.refused = true;
   fill($("wrong"), lines.map((line) => h("li", null, line)));
   $("wrong").hidden = false;
   $("verdict").classList.add("dim");
@@ -238,8 +247,8 @@ function drawGaps() {
     }),
   });
   const row = (name) => h("tr", null, h("th", { scope: "row" }, name), h("td", { class: "n" }, number(analysis.means[name])),
-    h("td", { class: "n" }, number(analysis.gaps[name])), h("td", { class: "n" }, number(analysis.pseudo_gaps[name])), h("td", null, badge(verdictOf(analysis, name))));
-  fill($("means"), h("thead", null, h("tr", null, h("th", { scope: "col" }, "arm"), ["mean", "gap", "pseudo-gap"].map((title) => h("th", { scope: "col", class: "n" }, title)), h("th", { scope: "col" }, ""))),
+    h("td", { class: "n" }, number(analysis.gaps[name])), h("td", { class: "n" }, number(analysis.pseudo_gaps[name])), h("td", { class: "wide" }, badge(verdictOf(analysis, name))));
+  fill($("means"), h("thead", null, h("tr", null, h("th", { scope: "col" }, "arm"), ["mean", "gap", "pseudo-gap"].map((title) => h("th", { scope: "col", class: "n" }, title)), h("th", { scope: "col", class: "wide" }, "verdict"))),
     h("tbody", null, analysis.arms.slice(0, 50).map(row)));
 }
 
@@ -255,11 +264,15 @@ function drawHint() {
 
 let writing = 0;
 
+// Lists of plain entries on one line, as a person would write them.
+const compact = (toml) => toml.replace(/\[\n((?: +[^\[\]\n]+,\n)+) *\]/g, (_, lines) => `[${lines.trim().replace(/,\n +/g, ", ").replace(/,$/, "")}]`);
+const toToml = async () => compact(await api("POST", "/v1/problems/toml", { problem: state.problem }));
+
 const refreshText = later(150, async () => {
   if (document.activeElement === $("text") || state.wrong.length) return;
   const mine = ++writing;
   try {
-    const text = await api("POST", "/v1/problems/toml", { problem: state.problem });
+    const text = await toToml();
     if (mine === writing && document.activeElement !== $("text")) $("text").value = text;
   } catch { /* the analysis says what is wrong */ }
 });
@@ -304,8 +317,7 @@ async function openFile(event) {
 
 async function saveFile() {
   try {
-    const text = await api("POST", "/v1/problems/toml", { problem: state.problem });
-    keep(text, `${(state.problem.name || "problem").replace(/[^\w-]+/g, "-").slice(0, 60) || "problem"}.toml`, "application/toml");
+    keep(await toToml(), `${(state.problem.name || "problem").replace(/[^\w-]+/g, "-").slice(0, 60) || "problem"}.toml`, "application/toml");
     say($("says"), "Saved as a problem file: headwater analyze, simulate and serve read it.", "good");
   } catch (error) {
     say($("says"), error.message, "error");
@@ -336,7 +348,7 @@ async function launch() {
 
 // ---------------------------------------------------------------- begin
 
-const game = race($("race"), () => (state.analysis ? { problem: state.problem, analysis: state.analysis } : null));
+const game = race($("race"), () => (state.refused ? null : { problem: state.problem, analysis: () => state.analysis }));
 
 function listen() {
   $("add-arm").addEventListener("click", addArm);

@@ -14,7 +14,7 @@ const POLICIES = [
   ["latent-ts", "draws the law of X from its posterior; X must be listed", false],
 ];
 
-// `current()` gives {problem, analysis}, or null while there is something wrong with the problem.
+// `current()` gives {problem, analysis()}, or null while there is something wrong with the problem.
 export function race(root, current) {
   const $ = (name) => root.querySelector(`[data-race="${name}"]`);
   const [form, button, status, chart, table, scaleBox] = ["form", "go", "status", "chart", "table", "scale"].map($);
@@ -42,8 +42,9 @@ export function race(root, current) {
     say(status, `Racing ${policies.length} ${policies.length === 1 ? "policy" : "policies"} for ${number(horizon)} rounds, ${number(replications)} times …`);
     try {
       const result = await api("POST", "/v1/simulate", { problem: now.problem, policies, horizon, replications, seed });
-      shown = { result, analysis: now.analysis };
+      shown = { result, analysis: current()?.problem === now.problem ? now.analysis() : null };
       draw();
+      root.classList.remove("stale");
       say(status, `Done in ${number(result.seconds, 2)} s. ${summary(result)}`, "good");
     } catch (error) {
       say(status, error.message, "error");
@@ -82,12 +83,18 @@ export function race(root, current) {
     results(table, result);
   }
 
+  function stale() {
+    if (!shown || running) return;
+    root.classList.add("stale");
+    say(status, "The problem has changed since this race.");
+  }
+
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     run();
   });
   scaleBox.addEventListener("change", draw);
-  return { run, automatic: () => form.elements.automatic.checked, stale: () => { if (shown && !running) say(status, "The problem has changed since this race."); } };
+  return { run, automatic: () => form.elements.automatic.checked, stale };
 }
 
 // The lower bound says nothing of early rounds: it is drawn once the pulls it asks for fit in half of the rounds.
@@ -123,6 +130,6 @@ function results(host, result) {
       h("th", { scope: "row" }, h("i", { class: "key", colour: policyColour(name) }), name),
       h("td", { class: "n" }, `${number(one.regret_mean.at(-1))} ± ${number(one.regret_se.at(-1), 2)}`),
       h("td", { class: "n" }, `${number(one.regret_p05.at(-1))} to ${number(one.regret_p95.at(-1))}`),
-      arms.map((arm) => h("td", { class: "n" }, percent(one.pulls_mean[arm] / result.horizon))))))));
+      arms.map((arm) => h("td", { class: "n", title: percent(one.pulls_mean[arm] / result.horizon) }, number(one.pulls_mean[arm]))))))));
 }
 
