@@ -1,4 +1,4 @@
-"""The studio over HTTP: the same numbers as in Python, a sentence for every refusal, and one shape for errors whatever comes."""
+"""The studio over HTTP: the same numbers as in Python, a sentence for every refusal, one shape for errors whatever comes."""
 
 from __future__ import annotations
 
@@ -28,6 +28,13 @@ CURVES: dict[str, Any] = {
     "latent": {"kind": "continuous", "support": [0, 1], "distribution": {"name": "beta", "a": 2, "b": 5}},
     "arms": {"rise": "1 - exp(-2*x)", "flat": "0.5"},
 }
+
+
+def wide(arms: int, values: int) -> dict[str, Any]:
+    latent = {"kind": "discrete", "values": list(range(values)), "probabilities": [1 / values] * values}
+    return {"latent": latent, "arms": {f"a{k}": [(k * j) % 7 for j in range(values)] for k in range(arms)}}
+
+
 POSTS = ("analyze", "simulate", "pseudo", "problems/toml", "problems/parse")
 
 
@@ -130,6 +137,7 @@ def test_reward_range_and_distribution_reach_the_simulation(client: TestClient) 
         ({"policies": ["ucb1", "ucb1"]}, "policies: got ucb1 twice; expected each policy once"),
         ({"policies": ["graves-lai"], "horizon": 100_000}, "would take about"),
         ({"horizon": 10_000_000, "replications": 10_000}, "horizon × replications: got 100,000,000,000 rounds of 2 policies"),
+        ({"policies": ["graves-lai"], "problem": wide(20, 21)}, "policies: got graves-lai on 420 rewards (arms × values of X)"),
         ({"horizon": 0}, "horizon: got 0; expected greater than or equal to 1"),
         ({"horizon": 1.5}, "horizon: got 1.5; expected a valid integer"),
         ({"horizon": 10**400}, "horizon: got "),
@@ -137,7 +145,10 @@ def test_reward_range_and_distribution_reach_the_simulation(client: TestClient) 
         ({"seed": -1}, "seed: got -1; expected greater than or equal to 0"),
         ({"reward_range": 0}, "reward_range: got 0; expected greater than 0"),
         ({"engine": "cuda"}, "engine: unknown key"),
-        ({"problem": {**ADS, "latent": {"kind": "discrete", "values": [1, 2, 3]}}}, "distribution: missing; a simulation needs"),
+        (
+            {"problem": {**ADS, "latent": {"kind": "discrete", "values": [1, 2, 3]}}},
+            "distribution: missing; a simulation needs",
+        ),
     ],
 )
 def test_simulate_refuses(client: TestClient, change: dict[str, Any], words: str) -> None:
@@ -163,6 +174,15 @@ def test_two_simulations_at_a_time(client: TestClient) -> None:
     assert refused(answer, 503) == "2 simulations are running already; try again in a moment"
     assert answer.headers["retry-after"] == "2"
     assert client.post("/v1/simulate", json={"problem": ADS, "horizon": 10, "replications": 1}).status_code == 200
+
+
+def test_compiling_comes_before_the_clock() -> None:
+    assert tasks.kind_of(ADS) == "listed" and tasks.kind_of(CURVES) == "continuous" and tasks.kind_of(3) == "listed"
+    coupon = {"outcomes": [0, 1], "probabilities": [[1, 0], [0.5, 0.5], [0, 1]]}
+    assert tasks.kind_of({**ADS, "arms": {**ADS["arms"], "coupon": coupon}}) == "random"
+    for kind in tasks.KINDS:
+        tasks.warm(["ucb1", "auto", "latent-ts"], kind)
+        assert ("latent-ts", "none", "True", kind) in tasks._warmed
 
 
 def test_pseudo(client: TestClient) -> None:
@@ -219,7 +239,10 @@ def many(**change: Any) -> dict[str, Any]:
     ("problem", "words"),
     [
         (many(arms={f"a{k}": [1, 2, 3] for k in range(101)}), "arms: got 101; the studio takes at most 100"),
-        (many(latent={"kind": "discrete", "values": list(range(1001))}), "latent: got 1,001 values of X; the studio takes at most"),
+        (
+            many(latent={"kind": "discrete", "values": list(range(1001))}),
+            "latent: got 1,001 values of X; the studio takes at most",
+        ),
         (
             many(latent={"kind": "discrete", "values": list(range(1000))}, arms={f"a{k}": [0] * 1000 for k in range(11)}),
             "arms: got 11,000 rewards (arms × values of X × outcomes); the studio takes at most 10,000",
@@ -229,7 +252,10 @@ def many(**change: Any) -> dict[str, Any]:
             "arms: got 30,003 rewards",
         ),
         (
-            {"latent": {"kind": "vector", "components": {"x": list(range(99)), "y": list(range(99))}}, "arms": {"a": "x", "b": "y"}},
+            {
+                "latent": {"kind": "vector", "components": {"x": list(range(99)), "y": list(range(99))}},
+                "arms": {"a": "x", "b": "y"},
+            },
             "latent: got 9,801 values of X",
         ),
         ({**ADS, "arms": {"a": [1e300, -1e300, 0], "b": [1, 2, 3]}, "name": "a\nb"}, 'name: got "a\\nb"; expected printable'),
@@ -274,7 +300,12 @@ def test_a_failure_in_the_worker_is_told_apart() -> None:
 
 
 anything = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20) | st.sampled_from(["x", "inf", "ucb1", "discrete"]),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=20)
+    | st.sampled_from(["x", "inf", "ucb1", "discrete"]),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=4),
     max_leaves=12,
 )
@@ -316,8 +347,11 @@ def test_mangled_problems_get_an_answer_or_the_one_error(client: TestClient, pat
     for key in place[:-1]:
         inner = inner[key]
     inner[place[-1]] = data.draw(PARTS[place])
-    more = {"simulate": {"horizon": 20, "replications": 2}, "pseudo": {"observed": "video", "reward": 0}}.get(path, {})
-    check(client, path, {"problem": problem, **more})
+    more: dict[str, dict[str, Any]] = {
+        "simulate": {"horizon": 20, "replications": 2},
+        "pseudo": {"observed": "video", "reward": 0},
+    }
+    check(client, path, {"problem": problem, **more.get(path, {})})
 
 
 def test_pages_and_files(client: TestClient) -> None:

@@ -30,6 +30,8 @@ MAX_TEXT = 10_000
 MAX_FILE = 200_000
 SECONDS = 2.0
 """What everything but a simulation may take."""
+WARM_SECONDS = 120.0
+"""What compiling may take, once on a machine."""
 AT_A_TIME = 2
 
 _places = threading.BoundedSemaphore(AT_A_TIME)
@@ -103,7 +105,10 @@ ProblemBody = Annotated[
     Field(description="A problem, in the shape of a problem file (`headwater schema` prints it).", examples=[_EXAMPLE]),
 ]
 Law = Annotated[
-    Any, Field(description="The distribution of X, instead of the problem's own; in any form a file takes.", examples=[[0.5, 0.2, 0.3]])
+    Any,
+    Field(
+        description="The distribution of X, instead of the problem's own; in any form a file takes.", examples=[[0.5, 0.2, 0.3]]
+    ),
 ]
 
 
@@ -216,6 +221,8 @@ def simulate(body: SimulateBody) -> Response:
     """What `headwater simulate --json` prints, for races that take a few seconds; longer ones are refused."""
     tasks.check_policies(body.policies)
     with _place():
+        first = {"policies": body.policies, "kind": tasks.kind_of(body.problem)}
+        _do(tasks.warm, body.problem, first, worker=_slow, seconds=WARM_SECONDS)
         limit = 1.5 * tasks.MAX_SECONDS  # its own clock starts only after the tables are made
         return _answer(_do(tasks.simulate, body.problem, body.model_dump(), worker=_slow, seconds=limit))
 

@@ -11,12 +11,13 @@ import math
 import time
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
 from headwater.analysis import analyze as analyze_problem
 from headwater.arms import Random
-from headwater.errors import ProblemError, SizeError
+from headwater.errors import HeadwaterError, SizeError
 from headwater.files import build_problem, parse_problem
 from headwater.latent import MAX_POINTS, listed
 from headwater.paper import CASES
@@ -37,6 +38,8 @@ MAX_BOUND_VALUES = 100
 """Values of X up to which the lower bound is computed: a step of its solver costs their cube."""
 MAX_SECONDS = 10.0
 """What a simulation may take, by the estimate before it and by the clock."""
+MAX_GRAVES_LAI = 400
+"""Arms times values of X up to which graves-lai is simulated: beyond, one of its decisions may take seconds."""
 
 
 def small(data: Any) -> bool:
@@ -161,7 +164,7 @@ def simulate(
 ) -> dict[str, Any]:
     """What ``headwater simulate --json`` prints, if that takes at most ``MAX_SECONDS``."""
     known = _known(problem, distribution)
-    specs = [spec_for(AUTO, known) if name.strip() == AUTO else parse_spec(name) for name in policies]
+    specs = [spec_for(_spec(name), known) for name in policies]
     check_budget(known, specs, horizon * replications)
     return run_simulation(
         known,
@@ -176,6 +179,34 @@ def simulate(
     ).to_dict()
 
 
+COUPON = "[arms.coupon]\noutcomes = [0, 3]\nprobabilities = [[0.9, 0.1], [0.5, 0.5], [0.7, 0.3]]\n"
+KINDS = {"listed": STARTERS["discrete"], "random": STARTERS["discrete"] + COUPON, "continuous": STARTERS["continuous"]}
+_warmed: set[tuple[str, ...]] = set()
+
+
+def kind_of(problem: Any) -> str:
+    """Which compiled code a problem's simulation runs."""
+    arms = problem.get("arms") if isinstance(problem, Mapping) else None
+    if isinstance(arms, Mapping) and any(isinstance(arm, Mapping) for arm in arms.values()):
+        return "random"
+    return "listed" if small(problem) else "continuous"
+
+
+def warm(policies: Sequence[str], kind: str) -> None:
+    """Let the code that a race runs be compiled, once, before any clock runs: on a new machine it takes many seconds."""
+    problem = parse_problem(KINDS[kind])
+    for spec in (spec_for(_spec(name), problem) for name in policies):
+        code = (spec.rule.code, spec.reference, str(spec.audit > 0), kind)
+        if code not in _warmed:
+            with suppress(HeadwaterError):  # the race itself will say what it is
+                run_simulation(problem, policies=[spec], horizon=2, replications=1, threads=1)
+            _warmed.add(code)
+
+
+def _spec(name: str) -> str | Spec:
+    return AUTO if name.strip() == AUTO else parse_spec(name)
+
+
 def _deadline(seconds: float) -> Callable[[int, int], None]:
     """A simulation's progress that ends it after some time."""
     end = time.monotonic() + seconds
@@ -183,8 +214,8 @@ def _deadline(seconds: float) -> Callable[[int, int], None]:
     def check(done: int, total: int) -> None:
         if time.monotonic() > end:
             raise SizeError(
-                f"horizon: {100 * done // total} % of the rounds were played after {seconds:g} s, which is all the studio gives. "
-                "Ask for fewer rounds, runs or policies, or use the command line"
+                f"horizon: {100 * done // total} % of the rounds were played after {seconds:g} s, which is all the studio "
+                "gives. Ask for fewer rounds, runs or policies, or use the command line"
             )
 
     return check
@@ -192,11 +223,18 @@ def _deadline(seconds: float) -> Callable[[int, int], None]:
 
 def check_budget(problem: Problem, specs: Sequence[Spec], rounds: int) -> None:
     """Refuse, with how much less would do, what would take longer than ``MAX_SECONDS``."""
+    slow = listed(problem.latent) and problem.rewards.size > MAX_GRAVES_LAI
+    if slow and any(isinstance(spec.rule, GravesLai) for spec in specs):
+        raise SizeError(
+            f"policies: got graves-lai on {problem.rewards.size:,} rewards (arms × values of X); the studio simulates it on at "
+            f"most {MAX_GRAVES_LAI}. Use joint-ucb, or the command line"
+        )
     seconds = sum(_microseconds(problem, spec) for spec in specs) * rounds / 1e6
     if seconds > MAX_SECONDS:
+        enough = int(rounds * MAX_SECONDS / seconds)
         raise SizeError(
-            f"horizon × replications: got {rounds:,} rounds of {_policies(len(specs))}, which would take about {seconds:,.0f} s; "
-            f"the studio gives {MAX_SECONDS:g} s, enough for about {int(rounds * MAX_SECONDS / seconds):,} rounds in all. "
+            f"horizon × replications: got {rounds:,} rounds of {_policies(len(specs))}, which would take about "
+            f"{seconds:,.0f} s; the studio gives {MAX_SECONDS:g} s, enough for about {enough:,} rounds in all. "
             "Use the command line for more"
         )
 
@@ -210,7 +248,8 @@ def _microseconds(problem: Problem, spec: Spec) -> float:
     arms, values = len(problem.arms), 24
     if listed(problem.latent):
         values = problem.rewards.shape[1]
-    noise = 10 if any(isinstance(arm, Random) for arm in problem.arms.values()) else 1
+    outcomes = sum(len(arm.outcomes) for arm in problem.arms.values() if isinstance(arm, Random))
+    noise = max(10, outcomes) if outcomes else 1  # a linear programme, now and then
     if spec.learns:
         learning = 1 + 0.1 * arms * values + 0.008 * arms * values**2
         return learning * (60 if isinstance(spec.rule, GravesLai) else 1)
@@ -223,7 +262,4 @@ def _microseconds(problem: Problem, spec: Spec) -> float:
 def check_policies(policies: Sequence[str]) -> None:
     """Refuse names that no problem has use for, before a problem is looked at."""
     for name in policies:
-        if name.strip() != AUTO:
-            parse_spec(name)
-    if not policies:
-        raise ProblemError("policies: got []; expected a list of at least one policy")
+        _spec(name)

@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from typing import Any, cast
 
 from headwater.errors import HeadwaterError, ProblemError
@@ -92,10 +93,8 @@ class Worker:
             process.kill()
             process.wait()
             for pipe in (process.stdin, process.stdout):
-                try:
+                with suppress(BrokenPipeError):  # what it had not read goes with it
                     cast(Any, pipe).close()
-                except BrokenPipeError:  # what it had not read goes with it
-                    pass
 
 
 def main() -> None:
@@ -103,7 +102,7 @@ def main() -> None:
     from headwater.service import tasks
 
     known = {"analyze": tasks.analyze, "pseudo": tasks.pseudo, "to_toml": tasks.to_toml, "parse": tasks.parse}
-    table: dict[str, Any] = {**known, "simulate": tasks.simulate}
+    table: dict[str, Any] = {**known, "simulate": tasks.simulate, "warm": tasks.warm}
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever else prints must not end up among the answers
     out.write(b"ready\n")
@@ -121,7 +120,7 @@ def _answer(task: Any, arguments: dict[str, Any]) -> dict[str, Any]:
         return {"lines": list(error.complaints)}
     except HeadwaterError as error:
         return {"lines": str(error).splitlines()}
-    except Exception as error:  # noqa: BLE001 - the parent answers for it
+    except Exception as error:  # the parent answers for it
         log.exception("a task failed")
         return {"broken": repr(error)}
 

@@ -41,12 +41,15 @@ function changed({ structure = true, text = true } = {}) {
   analyse();
 }
 
-const remember = later(400, () => {
+// The problem in the address: a link to it.
+function address() {
   const bytes = new TextEncoder().encode(JSON.stringify(state.problem));
   if (bytes.length > 4000) return history.replaceState(null, "", location.pathname);
   const text = btoa(String.fromCharCode(...bytes)).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
   return history.replaceState(null, "", `#p=${text}`);
-});
+}
+
+const remember = later(400, address);
 
 function recalled() {
   try {
@@ -325,6 +328,7 @@ async function saveFile() {
 }
 
 async function share() {
+  address();
   try {
     await navigator.clipboard.writeText(location.href);
     say($("says"), "The link to this problem is copied.", "good");
