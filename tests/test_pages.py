@@ -132,6 +132,9 @@ def test_cells_points_and_names(browser: Browser, address: str) -> None:
         moved = float(page.input_value("[data-cell='1-1']"))
         assert moved > 0.5 and page.get_attribute("[data-point='1-1']", "aria-valuenow") == f"{moved:g}"
 
+        page.keyboard.press("ArrowRight")
+        expect(page.locator("[data-point='1-2']")).to_be_focused()
+
         place = page.locator("[data-point='0-0'] .dot").bounding_box()  # ... and by mouse
         assert place is not None
         page.mouse.move(place["x"] + 6, place["y"] + 6)

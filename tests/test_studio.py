@@ -85,7 +85,7 @@ def test_a_continuous_problem_is_analysed_in_its_own_process(client: TestClient)
 def test_what_takes_too_long_is_ended(client: TestClient) -> None:
     slow = {**CURVES, "arms": {"a": "+".join(f"sin({i}*x)" for i in range(100)), "b": "x"}}
     message = refused(client.post("/v1/analyze", json={"problem": slow}))
-    assert message.startswith("this problem takes longer than the 2 s that the studio gives")
+    assert message.startswith("this problem takes more than the 2 s (or the memory) that the studio gives")
     assert client.post("/v1/analyze", json={"problem": CURVES}).status_code == 200  # and then goes on
 
 
@@ -289,6 +289,12 @@ def test_bodies_are_looked_over_first(client: TestClient) -> None:
 def test_answers_that_are_no_numbers_are_refused() -> None:
     with pytest.raises(hw.ProblemError, match="the rewards are too large: some of the answer is no finite number"):
         studio._answer({"means": float("inf")})
+
+
+def test_rewards_beyond_all_measure_are_refused(client: TestClient) -> None:
+    huge = {**ADS, "arms": {"a": [1e300, -1e300, 0], "b": [1, 2, 3]}}
+    body = {"problem": huge, "horizon": 20, "replications": 2}
+    assert "the rewards are too large" in refused(client.post("/v1/simulate", json=body))
 
 
 def test_a_failure_in_the_worker_is_told_apart() -> None:

@@ -15,6 +15,8 @@ from contextlib import suppress
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from headwater.analysis import analyze as analyze_problem
 from headwater.arms import Random
 from headwater.errors import HeadwaterError, SizeError
@@ -100,7 +102,8 @@ def is_json(text: str) -> bool:
 def analyze(problem: Any, distribution: Any = None) -> dict[str, Any]:
     """What ``headwater analyze --json`` prints."""
     known = _known(problem, distribution)
-    result = analyze_problem(known).to_dict()
+    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite then is refused as an answer
+        result = analyze_problem(known).to_dict()
     quick = listed(known.latent) and known.rewards.shape[1] <= MAX_BOUND_VALUES
     found = limits(known) if quick else None
     return result | ({} if found is None else {"bounds": found.to_dict()})
@@ -166,17 +169,18 @@ def simulate(
     known = _known(problem, distribution)
     specs = [spec_for(_spec(name), known) for name in policies]
     check_budget(known, specs, horizon * replications)
-    return run_simulation(
-        known,
-        policies=specs,
-        horizon=horizon,
-        replications=replications,
-        seed=seed,
-        reward_range=reward_range,
-        engine="step",
-        threads=min(core_count(), 2),
-        progress=_deadline(MAX_SECONDS),
-    ).to_dict()
+    with np.errstate(over="ignore", invalid="ignore"):
+        return run_simulation(
+            known,
+            policies=specs,
+            horizon=horizon,
+            replications=replications,
+            seed=seed,
+            reward_range=reward_range,
+            engine="step",
+            threads=min(core_count(), 2),
+            progress=_deadline(MAX_SECONDS),
+        ).to_dict()
 
 
 COUPON = "[arms.coupon]\noutcomes = [0, 3]\nprobabilities = [[0.9, 0.1], [0.5, 0.5], [0.7, 0.3]]\n"

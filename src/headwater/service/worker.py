@@ -38,12 +38,14 @@ class Worker:
             raise ServiceError(503, "this is busy with another problem; try again in a moment", headers={"Retry-After": "2"})
         try:
             line = self._ask(json.dumps([task, arguments], default=str).encode() + b"\n", seconds)
+            if not line:
+                self.close()  # it was told to end; until it has, it would look alive to the next call
         finally:
             self._lock.release()
         if not line:
             raise ServiceError(
                 422,
-                f"this problem takes longer than the {seconds:g} s that the studio gives; "
+                f"this problem takes more than the {seconds:g} s (or the memory) that the studio gives; "
                 "simplify its expressions, or use the command line",
             )
         answer = json.loads(line)

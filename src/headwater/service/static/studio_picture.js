@@ -1,6 +1,8 @@
 // The reward functions as a picture whose points are dragged: by mouse, by touch, and by the arrow keys.
 //
 //   picture(host, table, {move(k, j, reward, done)})   draws; calls move while a point is dragged, done at the end of it
+//
+// Every arm is one stop of the Tab key: up and down change a reward, left and right go to the arm's next point.
 
 import { colourOf, scale, ticks } from "./charts.js";
 import { fill, number, s } from "./lib.js";
@@ -14,6 +16,7 @@ export function stepOf(low, high) {
   return NICE.map((m) => m * power).find((m) => m >= raw * 0.999);
 }
 
+const stops = new WeakMap(); // which of an arm's points Tab goes to: the last one that was touched
 const frames = new WeakMap(); // while a point is dragged the axes stand still
 
 function rangeOf(table) {
@@ -68,18 +71,28 @@ function point(host, table, { k, j, reward, x, y, low, high, step, box, move }) 
   const dot = s(
     "g",
     {
-      class: "point", tabindex: 0, role: "slider", "data-point": `${k}-${j}`, "aria-label": name, "aria-orientation": "vertical",
+      class: "point", tabindex: (stops.get(host)?.[k] ?? 0) === j ? 0 : -1, role: "slider", "data-point": `${k}-${j}`, "aria-label": name, "aria-orientation": "vertical",
       "aria-valuenow": reward, "aria-valuemin": Number(low.toPrecision(6)), "aria-valuemax": Number(high.toPrecision(6)), colour: colourOf(k),
     },
-    s("title", null, `${name}: ${number(reward)}. Drag, or use the arrow keys.`),
+    s("title", null, `${name}: ${number(reward)}. Drag it, or use the arrow keys: up and down change it, left and right go to the next.`),
     s("circle", { class: "reach", cx: x, cy: y(reward), r: 15 }),
     s("circle", { class: "dot", cx: x, cy: y(reward), r: 6 }),
   );
   dot.addEventListener("keydown", (event) => {
-    const steps = { ArrowUp: 1, ArrowRight: 1, ArrowDown: -1, ArrowLeft: -1, PageUp: 10, PageDown: -10 }[event.key];
+    const along = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (along) {
+      event.preventDefault();
+      host.querySelector(`[data-point="${k}-${j + along}"]`)?.focus();
+      return;
+    }
+    const steps = { ArrowUp: 1, ArrowDown: -1, PageUp: 10, PageDown: -10 }[event.key];
     if (steps === undefined) return;
     event.preventDefault();
     move(k, j, snap(reward + steps * step), true);
+  });
+  dot.addEventListener("focus", () => {
+    stops.set(host, { ...stops.get(host), [k]: j });
+    host.querySelectorAll(`[data-point^="${k}-"]`).forEach((other) => other.setAttribute("tabindex", other === dot ? 0 : -1));
   });
   dot.addEventListener("pointerdown", (event) => {
     event.preventDefault();

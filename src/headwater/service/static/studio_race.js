@@ -75,6 +75,9 @@ export function race(root, current) {
     });
     const line = boundLine(analysis, series[0].x);
     if (line) series.push(line);
+    $("note").textContent = line
+      ? `Dotted: ${number(analysis.bounds.graves_lai)} · log t. Only its slope counts: in the long run no good policy’s curve can rise more slowly.`
+      : "";
     const linear = scaleBox.value === "linear";
     lineChart(chart, {
       title: `Mean regret of ${names.join(", ")} over ${number(result.horizon)} rounds`,
@@ -106,7 +109,7 @@ function boundLine(analysis, rounds) {
   const first = fits.lastIndexOf(false) + 1;
   if (first >= rounds.length) return null;
   const y = rounds.map((t, i) => (i >= first ? bounds.graves_lai * Math.log(t) : null));
-  return { name: "lower bound", x: rounds, y, colour: "var(--muted)", dash: "2 4", width: 2 };
+  return { name: "slope of the bound", x: rounds, y, colour: "var(--muted)", dash: "2 4", width: 2 };
 }
 
 function summary(result) {

@@ -57,10 +57,10 @@ export function limit(analysis) {
   const { bounds } = analysis;
   if (!bounds) return null;
   if (bounds.upper === 0) return ["0", "Constant regret is possible: a good policy stops paying for exploration after a while, however long it runs."];
-  const at = number(bounds.graves_lai * Math.log(100000));
+  const more = number(bounds.graves_lai * Math.log(10), 2);
   return [
     `${number(bounds.graves_lai)} · log T`,
-    `In the long run no good policy can have less regret than ${number(bounds.graves_lai)} · log T here. At T = 100,000 that is about ${at}.`,
+    `No good policy can have less regret than ${number(bounds.graves_lai)} · log T in the long run: ten times as many rounds cost at least ${more} more.`,
   ];
 }
 
