@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 import shutil
 import socket
@@ -234,6 +236,46 @@ def test_a_phone(browser: Browser, address: str, scheme: str) -> None:
             assert page.evaluate("document.documentElement.scrollWidth") <= 390
         red, green, blue = map(int, re.findall(r"\d+", page.evaluate("getComputedStyle(document.body).backgroundColor"))[:3])
         assert (red + green + blue < 200) == (scheme == "dark")
+
+
+def test_long_names_and_many_arms_stay_inside(browser: Browser, address: str) -> None:
+    name = "an arm whose name is very long indeed, " * 2
+    arms = {f"{name}{k} <b>": [(k * j) % 5 for j in range(9)] for k in range(9)}
+    problem = {"latent": {"kind": "discrete", "values": [f"<i>value {j}</i>" for j in range(9)]}, "arms": arms}
+    link = base64.urlsafe_b64encode(json.dumps(problem).encode()).decode().rstrip("=")
+    with opened(browser, address, f"/studio#p={link}", viewport={"width": 390, "height": 844}) as page:
+        expect(page.locator("#reasons li")).to_have_count(8)
+        page.locator("#reasons summary").first.click()
+        pull(page, 1, 20)
+        expect(page.locator("#reasons details[open]")).to_have_count(1)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert page.locator("main i:not(.key), main b b").count() == 0
+
+
+def test_every_chart_draws(browser: Browser, address: str) -> None:
+    """The charts that other pages use, in a page of their own."""
+    with opened(browser, address) as page:
+        drawn = page.evaluate(
+            """async () => {
+                const charts = await import("/static/charts.js");
+                const names = ["new-share", "new-line", "new-interval", "new-legend"];
+                document.querySelector("main").append(...names.map((id) => Object.assign(document.createElement("div"), {id})));
+                const [share, line, interval, legend] = names.map((id) => document.getElementById(id));
+                const x = [1, 10, 100, 1000], two = [{name: "a", y: [1, 2, 3, 4]}, {name: "<b>", y: [4, 3, 2, 1]}];
+                const series = two.map((one, k) => ({...one, colour: charts.colourOf(k)}));
+                charts.shareChart(share, {title: "shares", x, series, xLabel: "round"});
+                const line1 = {...series[0], x, low: [0.5, 1, 2, null], high: [2, 3, 4, null]};
+                charts.lineChart(line, {title: "log", series: [line1, {...series[1], x}], xScale: "log", yScale: "log"});
+                const rows = [{name: "a", value: 1, low: 0.5, high: 2, colour: charts.colourOf(0)}];
+                charts.intervalChart(interval, {title: "means", rows});
+                charts.legend(legend, series);
+                return names.map((id) => document.getElementById(id).querySelectorAll("path, circle, line").length > 1);
+            }"""
+        )
+        assert drawn == [True] * 4
+        page.locator("#new-share svg[tabindex]").focus()
+        page.keyboard.press("ArrowLeft")
+        expect(page.locator("#new-share .readout")).to_contain_text("<b> 20 %")
 
 
 def test_by_keyboard_alone(browser: Browser, address: str) -> None:

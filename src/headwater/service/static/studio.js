@@ -76,7 +76,11 @@ function drawTable() {
     },
   }));
   const remove = (what, enough, go) => h("button", { type: "button", class: "quiet", title: `Remove ${what}`, "aria-label": `Remove ${what}`, disabled: !enough, onclick: go }, "×");
-  const rename = (value, what, set) => h("input", { type: "text", class: "rename", value, maxlength: 80, "aria-label": what, oninput: (event) => { set(event.target.value); changed(); }, onchange: drawTable });
+  const rename = (value, what, set) => {
+    const box = h("input", { type: "text", class: "rename", value, maxlength: 80, "aria-label": what, oninput: (event) => { set(event.target.value); changed(); }, onchange: drawTable });
+    box.style.width = `calc(${Math.min(Math.max(value.length, 3), 13)}ch + 1rem)`;
+    return box;
+  };
   fill($("rewards"),
     h("thead", null, h("tr", null, h("th", { scope: "col" }, h("span", { class: "hidden" }, "arm")),
       table.values.map((value, j) => h("th", { scope: "col" }, h("div", { class: "head" },
@@ -225,9 +229,7 @@ function drawVerdict() {
   if ($("headline").textContent !== headline(analysis)) $("headline").textContent = headline(analysis);
   $("advice").textContent = analysis.best ? analysis.advice : "";
   const others = analysis.best ? analysis.arms.filter((name) => name !== analysis.best) : [];
-  fill($("reasons"), others.slice(0, 20).map((name) => h("li", null,
-    h("div", { class: "reason" }, h("b", null, name), badge(verdictOf(analysis, name))),
-    h("p", null, why(analysis, table, name)))));
+  fill($("reasons"), others.slice(0, 20).map((name) => reason(name, why(analysis, table, name), others.length > 3)));
   $("gaps-box").hidden = !analysis.best;
   if (analysis.best) drawGaps();
   const found = analysis.best ? limit(analysis) : null;
@@ -237,6 +239,16 @@ function drawVerdict() {
     $("limit-words").textContent = found[1];
   }
   drawHint();
+}
+
+const unfolded = new Set(); // with many arms, those whose reasons the reader has opened
+
+function reason(name, words, many) {
+  const title = [h("b", null, name), badge(verdictOf(state.analysis, name))];
+  if (!many) return h("li", null, h("div", { class: "reason" }, title), h("p", null, words));
+  const fold = h("details", { open: unfolded.has(name) }, h("summary", null, h("span", { class: "reason" }, title)), h("p", null, words));
+  fold.addEventListener("toggle", () => unfolded[fold.open ? "add" : "delete"](name));
+  return h("li", null, fold);
 }
 
 function drawGaps() {
