@@ -20,8 +20,12 @@ def bind(host: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listening = socket.socket(family, socket.SOCK_STREAM)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((host, port))
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind((host, port))
+        except OSError:
+            listening.close()
+            raise
     except (OSError, OverflowError) as error:
         raise ProblemError(
             f"--host, --port: cannot listen on {host}:{port}: {getattr(error, 'strerror', None) or error}"
