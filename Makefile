@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: run test lint bench fit-bench tournament jester serve clean
+.PHONY: run test lint bench fit-bench tournament jester serve service-bench clean
 
 run: $(READY)  ## reproduce the paper: one page, its figures and data, in results/
 	@$(BIN)/headwater reproduce
@@ -42,12 +42,13 @@ jester: $(READY)  ## docs/jester.md and its figure: make jester DATA=path/to/jes
 	@$(BIN)/python examples/jester/jester.py "$(DATA)" --write --keep results/jester
 	@$(BIN)/python benchmarks/held_out.py --write
 
-serve: $(READY) results/index.html  ## look at the page on this machine
-	@echo "The page is at http://127.0.0.1:8765/ (Ctrl-C ends it)"
-	@$(BIN)/python -m http.server --directory results --bind 127.0.0.1 8765
+serve: $(READY)  ## a running decision service with a demo campaign; prints the address and a key
+	@mkdir -p results
+	@$(BIN)/headwater serve --demo --database results/demo.db
 
-results/index.html: | $(READY)
-	@$(BIN)/headwater reproduce
+service-bench: $(READY)  ## the figures in docs/service.md: load, memory, kill -9 under load; about half an hour
+	@$(BIN)/python benchmarks/service.py --million --write
+	@$(BIN)/python benchmarks/soak.py --write
 
 clean:
 	rm -rf $(VENV) results build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -15,6 +15,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from headwater.complaints import shown
 from headwater.errors import HeadwaterError, ProblemError
@@ -103,6 +104,12 @@ def complaint_lines(error: RequestValidationError) -> list[str]:
     return lines
 
 
+def _methods(app: FastAPI, request: Request) -> list[str]:
+    """What may be done with a request's path."""
+    asked = ({**request.scope, "method": method} for method in ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT"))
+    return [scope["method"] for scope in asked if any(route.matches(scope)[0] is Match.FULL for route in app.router.routes)]
+
+
 def install(app: FastAPI) -> None:
     """Let every error of an app have the one shape."""
 
@@ -119,9 +126,12 @@ def install(app: FastAPI) -> None:
         lines = complaint_lines(error)
         return error_answer(422, lines[0], details=lines)
 
-    async def plain(_: Request, error: Exception) -> JSONResponse:
+    async def plain(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
-        return error_answer(error.status_code, str(error.detail), headers=error.headers)
+        headers = dict(error.headers or {})
+        if error.status_code == 405:  # one path may have several routes, and the one that refused knows its own methods only
+            headers["Allow"] = ", ".join(_methods(app, request))
+        return error_answer(error.status_code, str(error.detail), headers=headers)
 
     async def broken(request: Request, error: Exception) -> JSONResponse:
         log.error("%s %s failed", request.method, request.url.path, exc_info=error)

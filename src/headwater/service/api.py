@@ -39,8 +39,8 @@ from headwater.service.quick import QuickRoute, json_response
 from headwater.service.store import reason
 from headwater.service.tables import campaigns
 
-router = APIRouter(prefix="/v1", responses=refusals(401, 403, 413, 422, 429, 503))
-quick = APIRouter(prefix="/v1", responses=refusals(401, 403, 413, 422, 429, 503), route_class=QuickRoute)
+router = APIRouter(prefix="/v1", responses=refusals(400, 401, 403, 413, 422, 429, 503))
+quick = APIRouter(prefix="/v1", responses=refusals(400, 401, 403, 413, 422, 429, 503), route_class=QuickRoute)
 
 Idempotency = Annotated[
     str | None,

@@ -93,7 +93,7 @@ def _check_text(text: str, what: str, most: int) -> None:
         raise ServiceError(422, f"the body: got {what} with half a surrogate pair; expected Unicode text") from None
 
 
-router = APIRouter(prefix="/v1", tags=["studio"], route_class=Careful, responses=refusals(400, 413, 422))
+router = APIRouter(prefix="/v1", tags=["studio"], route_class=Careful, responses=refusals(400, 401, 403, 413, 422, 429, 503))
 
 _EXAMPLE = {
     "name": "two ads",
@@ -196,7 +196,12 @@ def pseudo(body: PseudoBody) -> Response:
     return _answer(_do(tasks.pseudo, body.problem, body.model_dump(), worker=_quick, seconds=SECONDS))
 
 
-@router.post("/problems/toml", summary="A problem as the text of a problem file", response_class=PlainTextResponse)
+@router.post(
+    "/problems/toml",
+    summary="A problem as the text of a problem file",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+)
 def to_toml(body: TomlBody) -> PlainTextResponse:
     """`headwater analyze` and all other commands read the text back."""
     tasks.small(body.problem)
@@ -216,7 +221,7 @@ def examples() -> list[dict[str, Any]]:
     return tasks.examples()
 
 
-@router.post("/simulate", summary="Race policies on the same draws of X", responses=refusals(503))
+@router.post("/simulate", summary="Race policies on the same draws of X")
 def simulate(body: SimulateBody) -> Response:
     """What `headwater simulate --json` prints, for races that take a few seconds; longer ones are refused."""
     tasks.check_policies(body.policies)
