@@ -14,11 +14,13 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from headwater.complaints import shown
 from headwater.errors import HeadwaterError, ProblemError
+from headwater.service.store import reason
 
 log = logging.getLogger("headwater.service")
 
@@ -110,35 +112,32 @@ def _methods(app: FastAPI, request: Request) -> list[str]:
     return [scope["method"] for scope in asked if any(route.matches(scope)[0] is Match.FULL for route in app.router.routes)]
 
 
+def answer_to(request: Request, error: Exception) -> JSONResponse:
+    """What is answered instead, when a route raises."""
+    if isinstance(error, ServiceError):
+        return error_answer(error.status, str(error), code=error.code, details=error.details, headers=error.headers)
+    if isinstance(error, RequestValidationError):
+        lines: Sequence[str] = complaint_lines(error)
+        return error_answer(422, lines[0], details=lines)
+    if isinstance(error, HeadwaterError):
+        lines = error.complaints if isinstance(error, ProblemError) else str(error).splitlines()
+        return error_answer(422, lines[0] if lines else "something is wrong", details=lines)
+    if isinstance(error, SQLAlchemyError):
+        return error_answer(503, f"the database does not answer ({reason(error)}); try again", headers={"Retry-After": "1"})
+    if isinstance(error, HTTPException):
+        headers = dict(error.headers or {})
+        if error.status_code == 405:  # one path may have several routes, and the one that refused knows its own methods only
+            headers["Allow"] = ", ".join(_methods(request.app, request))
+        return error_answer(error.status_code, str(error.detail), headers=headers)
+    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return error_answer(500, "something went wrong here; the server's log says what")
+
+
 def install(app: FastAPI) -> None:
     """Let every error of an app have the one shape."""
 
-    async def refused(_: Request, error: Exception) -> JSONResponse:
-        assert isinstance(error, ServiceError)
-        return error_answer(error.status, str(error), code=error.code, details=error.details, headers=error.headers)
+    async def handler(request: Request, error: Exception) -> JSONResponse:
+        return answer_to(request, error)
 
-    async def wrong(_: Request, error: Exception) -> JSONResponse:
-        lines = error.complaints if isinstance(error, ProblemError) else str(error).splitlines()
-        return error_answer(422, lines[0] if lines else "something is wrong", details=lines)
-
-    async def invalid(_: Request, error: Exception) -> JSONResponse:
-        assert isinstance(error, RequestValidationError)
-        lines = complaint_lines(error)
-        return error_answer(422, lines[0], details=lines)
-
-    async def plain(request: Request, error: Exception) -> JSONResponse:
-        assert isinstance(error, HTTPException)
-        headers = dict(error.headers or {})
-        if error.status_code == 405:  # one path may have several routes, and the one that refused knows its own methods only
-            headers["Allow"] = ", ".join(_methods(app, request))
-        return error_answer(error.status_code, str(error.detail), headers=headers)
-
-    async def broken(request: Request, error: Exception) -> JSONResponse:
-        log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-        return error_answer(500, "something went wrong here; the server's log says what")
-
-    app.add_exception_handler(ServiceError, refused)
-    app.add_exception_handler(HeadwaterError, wrong)
-    app.add_exception_handler(RequestValidationError, invalid)
-    app.add_exception_handler(HTTPException, plain)
-    app.add_exception_handler(Exception, broken)
+    for kind in (HeadwaterError, RequestValidationError, SQLAlchemyError, HTTPException, Exception):
+        app.add_exception_handler(kind, handler)

@@ -8,17 +8,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from fastapi import FastAPI
-from sqlalchemy.exc import SQLAlchemyError
-from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.types import ASGIApp
 
 from headwater import __version__
 from headwater.service import answers, api, pages, studio
-from headwater.service.answers import error_answer
 from headwater.service.desk import Desk
 from headwater.service.gate import Gate
 from headwater.service.metrics import Metrics
-from headwater.service.store import Store, reason
+from headwater.service.store import Store
 
 ABOUT = """
 Live decisions for correlated bandits: options whose outcomes share one hidden cause.
@@ -37,7 +34,18 @@ class Limits:
     body: int = 8_000_000
 
 
-def create_app(store: Store, limits: Limits | None = None) -> FastAPI:
+class Service(FastAPI):
+    """The application behind its gate, which is the first to see a request."""
+
+    limits: Limits
+
+    def build_middleware_stack(self) -> ASGIApp:
+        inner = super().build_middleware_stack()
+        rate, body = self.limits.rate, self.limits.body
+        return Gate(inner, api.quick, desk=self.state.desk, metrics=self.state.metrics, rate=rate, body_limit=body)
+
+
+def create_app(store: Store, limits: Limits | None = None) -> Service:
     """The application over an open database."""
     limits = limits or Limits()
     metrics = Metrics()
@@ -50,22 +58,13 @@ def create_app(store: Store, limits: Limits | None = None) -> FastAPI:
         await asyncio.to_thread(desk.stop)
         store.close()
 
-    app = FastAPI(
+    app = Service(
         title="headwater", version=__version__, description=ABOUT, lifespan=life, docs_url=None, redoc_url=None,
         openapi_url="/v1/openapi.json",
     )  # fmt: skip
+    app.limits = limits
     app.state.desk, app.state.metrics, app.state.desktop = desk, metrics, api.Desktop(desk)
     answers.install(app)
-
-    async def away(_: Request, error: Exception) -> JSONResponse:
-        assert isinstance(error, SQLAlchemyError)
-        return error_answer(503, f"the database does not answer ({reason(error)}); try again", headers={"Retry-After": "1"})
-
-    app.add_exception_handler(SQLAlchemyError, away)
-    app.include_router(api.quick)  # first, so that they are found first
-    app.include_router(api.router)
-    app.include_router(studio.router)
-    app.include_router(api.open_routes(metrics))
-    app.include_router(pages.router)
-    app.add_middleware(Gate, desk=desk, metrics=metrics, rate=limits.rate, body_limit=limits.body)
+    for router in (api.quick, api.router, studio.router, api.open_routes(metrics), pages.router):
+        app.include_router(router)
     return app
