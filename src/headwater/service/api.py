@@ -312,14 +312,14 @@ class Desktop:
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
-        self._lock = threading.Lock()  # one report at a time: they are heavy
+        self._reporting, self._counting = threading.Lock(), threading.Lock()  # one report at a time: they are heavy
         self._reports: dict[str, tuple[float, int, dict[str, Any]]] = {}
         self._series: dict[str, Series] = {}
 
     def report(self, slug: str) -> dict[str, Any]:
         with self.desk.campaign(slug) as campaign:
             settled, decided = campaign.settled, campaign.decided
-        with self._lock:
+        with self._reporting:
             kept = self._reports.get(slug)
             fresh = kept is not None and (time.monotonic() - kept[0] < KEPT and settled + decided < 1.05 * kept[1] + 5)
             if kept is None or not fresh:
@@ -333,7 +333,7 @@ class Desktop:
     def series(self, slug: str) -> dict[str, Any]:
         with self.desk.campaign(slug) as campaign:
             number, names, decided = campaign.id, campaign.names, campaign.counters.decided
-        with self._lock:
+        with self._counting:
             found = self._series.setdefault(slug, Series(len(names)))
             with self.desk.store.read() as connection:
                 found.advance(connection, number, decided)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Callable
 
 import uvicorn
 
 from headwater.errors import ProblemError
+from headwater.files import build_problem
 from headwater.service.app import Limits, create_app
-from headwater.service.demo import Demo
+from headwater.service.campaign import choose_spec, warm_up
+from headwater.service.demo import PROBLEM, Demo
 from headwater.service.gate import is_loopback
 from headwater.service.keys import create_key, list_keys
 from headwater.service.store import Store
@@ -59,6 +62,7 @@ def serve(
     say(f"headwater listens on {address}/ and keeps everything in {store}. Ctrl-C ends it.")
     if not keys:
         say("It has no keys: everybody on this machine may do everything (headwater key create makes one).")
+    threading.Thread(target=_warm_up, args=(say,), name="headwater-warm-up", daemon=True).start()
     if player is not None:
         player.start()
     try:
@@ -67,3 +71,15 @@ def serve(
         if player is not None:
             player.stop()
         listening.close()
+
+
+def _warm_up(say: Callable[[str], None]) -> None:
+    """Compile the default policy while nobody waits for it yet; say so where that is not done in a moment."""
+    slow = threading.Timer(
+        5.0, say, ["Compiling policies, once on this machine; a first campaign waits for it, a minute or two."]
+    )
+    slow.daemon = True
+    slow.start()
+    problem = build_problem(PROBLEM)
+    warm_up(choose_spec("auto", problem), problem, None)
+    slow.cancel()
