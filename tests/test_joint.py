@@ -121,6 +121,36 @@ def play(channels: Channels, p: Floats, horizon: int, *, eager: bool, seed: int)
     return chosen
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_bounds_that_were_moved_along_stay_bounds(seed: int) -> None:
+    """Solved once, then more rewards, then moved with the likeliest law's prices: never below the index, often nearer to it."""
+    rng = np.random.default_rng(seed)
+    channels = channels_of(random_problem(seed, 6, 40, noisy=(seed % 3) / 2))
+    p, delta, nearer = rng.dirichlet(np.ones(40)), 2.5, 0
+    counts = draw_counts(channels, p, rng.integers(0, 6, 6), seed).astype(float)
+    lens, mind = known(channels, counts, eager=True)
+    decide(lens, mind, delta)
+    for t in range(12):
+        more = draw_counts(channels, p, np.eye(6, dtype=np.int64)[t % 6], 100 * seed + t)
+        counts += more
+        i = int(np.flatnonzero(more)[0])
+        witness(lens, mind, t % 6, i)
+        joint.freshen(lens, mind)
+        exact_lens, exact = known(channels, counts, eager=True)
+        decide(exact_lens, exact, delta)
+        for ell in range(6):
+            mind.arms[ell, EXACT] = 0.0
+        joint._enclose(mind, delta)
+        before = mind.arms[:, BOUND].copy()
+        for ell in range(6):
+            joint._tighten(lens, mind, ell, -np.inf)
+        joint._enclose(mind, delta)
+        assert np.all(mind.arms[:, BOUND] >= exact.arms[:, BOUND] - 1e-7)
+        assert np.all(mind.arms[:, BOUND] <= before + 1e-12)
+        nearer += int(np.sum(mind.arms[:, BOUND] < before - 1e-6))
+    assert nearer > 0
+
+
 @pytest.mark.parametrize("seed", range(16))
 def test_laziness_changes_no_action(seed: int) -> None:
     channels = channels_of(random_problem(seed, 2 + seed % 4, 2 + seed % 7, noisy=(seed % 3) / 2))

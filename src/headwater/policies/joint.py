@@ -13,7 +13,14 @@ r"""The joint index: the most an arm can pay on average under any law of X that 
 with equality at the solution, where :math:`y_i = n_i / z_i`. Rows without a price are left out: their logarithm is negative.
 Once y is known, a new reward changes one term of the sum, so that the bound of every arm follows the counts at the cost of an
 addition, exact to first order. From below, mixtures of the likeliest law and the arm's old solution are feasible, as L is
-concave. :math:`L^*` itself is enclosed the same way. An arm is solved anew only while these bounds leave open which arm is
+concave. :math:`L^*` itself is enclosed the same way.
+
+**A bound that costs O(J).** Prices of rows that were never seen before are what the first bound misses most. But the likeliest
+law is solved anew in any case, and how *its* prices moved since an arm was solved, :math:`\Delta`, is nearly how the arm's own
+have to move. So y + c Δ is tried for a few c <= 1: with :math:`A^\top y` and the likeliest law's :math:`A^\top \Delta` at
+hand, the maximum in the bound takes one sweep over the support.
+
+An arm is solved anew only while these bounds leave open which arm is
 best: the choice is the one that solving every arm in every round would make (indices closer than ``TIE`` of the span count as
 equal, and go to the lowest-numbered arm).
 
@@ -62,8 +69,10 @@ DENSE = 64
 """Atoms up to which the first law tried uses all; beyond, one: solutions use few, and atoms are dropped one at a time."""
 CLOSE = 1e-4
 """How near, as a part of delta, the likelihood must come to its limit: the index is then exact to the square of that."""
-PATIENCE = 12
+PATIENCE = 13
 """Steps after which an arm that is still open is solved by the slower, safer way."""
+TRIALS = 5
+"""Parts of a move of prices that are tried."""
 FLAT = 1e9
 """A tilt this many times the number of rewards: the best point of the support is allowed, up to 1/FLAT."""
 
@@ -76,8 +85,9 @@ BEST, SUM, TOTAL, PRICED, FORECAST, FRESH, EAGER, SIZES = range(8)
 class Mind(NamedTuple):
     """What a joint policy keeps, all of it derived from the counts ``n`` (R,).
 
-    ``laws`` (K + 1, J): each arm's last solution, and the likeliest law; ``slopes`` (K, J) the gradients there, with the counts
-    ``counted`` (K, R) of that time. ``seen`` and ``price`` (R, K + 1): the logarithms of
+    ``laws`` (K + 1, J): each arm's last solution, and the likeliest law; ``slopes`` (K + 1, J) the gradients there, with the
+    counts ``counted`` (K, R) of that time, and the likeliest law's prices ``then`` (K, R) and gradient ``level`` (K, J) of that
+    time; ``now`` (R,) are its prices now. ``seen`` and ``price`` (R, K + 1): the logarithms of
     z and y at those solutions, -inf for rows not seen then. ``arms`` (K, FIELDS): for each arm its tilt theta, the maximum in
     the bound, the sum in it, the likelihood of its law, ``g·p`` of its law and of the likeliest, the largest g, the bounds,
     whether they are exact. ``whole`` (SIZES,): the likelihood of the likeliest law, the sum of n log n, N, the sum of n log
@@ -98,6 +108,9 @@ class Mind(NamedTuple):
     laws: Floats
     slopes: Floats
     counted: Floats
+    then: Floats
+    level: Floats
+    now: Floats
     seen: Floats
     price: Floats
     arms: Floats
@@ -118,8 +131,11 @@ def make_mind(lens: Lens, *, eager: bool = False) -> Mind:
         np.zeros(k),
         np.zeros(k),
         np.zeros((k + 1, j)),
-        np.zeros((k, j)),
+        np.zeros((k + 1, j)),
         np.zeros((k, r)),
+        np.zeros((k, r)),
+        np.zeros((k, j)),
+        np.zeros(r),
         np.zeros((r, k + 1)),
         np.zeros((r, k + 1)),
         np.zeros((k, FIELDS)),
@@ -203,7 +219,9 @@ def _solve_likeliest(lens: Lens, mind: Mind) -> None:
     peak = math.log(whole[TOTAL] + max(gap, 0.0))
     whole[BEST] = log_likelihood(mind.n, z)
     whole[PRICED] = 0.0
+    put(lens.atoms[0], mind.slopes[count])
     for i in range(z.size):
+        mind.now[i] = mind.n[i] / z[i] if mind.n[i] > 0 else 0.0
         if mind.n[i] > 0:
             mind.seen[i, count] = math.log(z[i])
             mind.price[i, count] = math.log(mind.n[i]) - mind.seen[i, count] - peak
@@ -308,6 +326,8 @@ def _improve(lens: Lens, mind: Mind, ell: int, delta: float) -> None:
         theta, peak = approach(lens, mind.n, g, delta, best, theta, FLAT * total, p, z)
     put(lens.atoms[0], mind.slopes[ell])
     put(mind.n, mind.counted[ell])
+    put(mind.now, mind.then[ell])
+    put(mind.slopes[mind.arms.shape[0]], mind.level[ell])
     top = 0.0
     for j in range(p.size):
         top += g[j] * p[j]
@@ -324,6 +344,50 @@ def _improve(lens: Lens, mind: Mind, ell: int, delta: float) -> None:
         arm[BOUND] = min(min((peak + arm[SPENT] + delta - best) / theta, arm[MOST]) + mind.slack[ell], mind.own[ell])
         arm[FLOOR] = arm[BOUND]
         arm[EXACT] = 1.0
+
+
+@compiled
+def _tighten(lens: Lens, mind: Mind, ell: int, target: float) -> None:
+    """Move arm ell's prices as the likeliest law's, which must be up to date, have moved since it was solved. O(J + R).
+
+    By a part of that move which makes the bound smallest: bisection on the slope of a convex function, until the numerator of
+    the bound's fraction, less delta and plus L*, is below ``target``.
+    """
+    arm, n, y, move, now = mind.arms[ell], mind.n, lens.rows[0], lens.rows[1], mind.now
+    old, level, new = mind.slopes[ell], mind.level[ell], mind.slopes[mind.arms.shape[0]]
+    low, high, constant = 0.0, 1.0, 0.0
+    for i in range(n.size):
+        y[i] = mind.counted[ell, i] * math.exp(-mind.seen[i, ell]) if mind.counted[ell, i] > 0 else 0.0
+        move[i] = now[i] - mind.then[ell, i]
+        if move[i] < -0.7 * y[i]:
+            high = min(high, -0.7 * y[i] / move[i])
+        constant += _xlogx(n[i]) - n[i]
+    best, least = 0.0, arm[PEAK] + arm[SPENT]
+    for _ in range(TRIALS):
+        part = 0.5 * (low + high)
+        peak, at, spent, rise = -np.inf, 0, constant, 0.0
+        for j in range(old.size):
+            x = old[j] + part * (new[j] - level[j])
+            if x > peak:
+                peak, at = x, j
+        for i in range(n.size):
+            if n[i] > 0:
+                x = y[i] + part * move[i]
+                spent -= n[i] * math.log(x)
+                rise -= n[i] * move[i] / x
+        if peak + spent < least:
+            best, least = part, peak + spent
+            arm[PEAK], arm[SPENT] = peak, spent
+        if least < target:
+            break
+        if rise + new[at] - level[at] > 0.0:
+            high = part
+        else:
+            low = part
+    if best > 0.0:
+        for i in range(n.size):
+            if n[i] > 0:
+                mind.price[i, ell] = math.log(y[i] + best * move[i])
 
 
 @compiled
@@ -382,7 +446,8 @@ def decide(lens: Lens, mind: Mind, delta: float) -> int:
                 leader, floor = ell, arms[ell, FLOOR]
         rivals = 0
         for ell in range(count):
-            may_win = arms[ell, BOUND] >= floor - TIE
+            # a later arm that can at most tie with the leader loses to it whatever its index
+            may_win = arms[ell, BOUND] >= floor - TIE and (ell <= leader or arms[ell, BOUND] > floor + 0.5 * TIE)
             rivals += 1 if may_win and ell != leader else 0
             most = max(most, arms[ell, BOUND])
             if (may_win or eager) and arms[ell, EXACT] == 0.0 and arms[ell, BOUND] > highest:
@@ -395,6 +460,10 @@ def decide(lens: Lens, mind: Mind, delta: float) -> int:
                     return ell
         if whole[FRESH] <= 0.0:
             _solve_likeliest(lens, mind)
+        elif arms[open_arm, TRIES] == 0.0 and arms[open_arm, THETA] > 0.0:
+            aim = (floor - TIE - mind.slack[open_arm]) * arms[open_arm, THETA] - delta * mind.share[open_arm] + whole[BEST]
+            _tighten(lens, mind, open_arm, aim)
+            arms[open_arm, TRIES] = 1.0
         else:
             _improve(lens, mind, open_arm, delta * mind.share[open_arm])
 

@@ -434,17 +434,23 @@ def slope(lens: Lens, n: Floats, g: Floats, theta: float, p: Floats, z: Floats) 
 
 
 @compiled
-def _move(lens: Lens, n: Floats, d: Floats, step: float, p: Floats, z: Floats) -> None:
-    """``p += step d``, on the simplex whatever rounding does, and ``z = A p``."""
+def _move(lens: Lens, n: Floats, d: Floats, dz: Floats, step: float, p: Floats, z: Floats) -> None:
+    """``p += step d``, on the simplex whatever rounding does, and ``z = A p``, given ``dz = A d``."""
     mass = 0.0
     for j in range(p.size):
-        p[j] = max(p[j] + step * d[j], 0.0)
-        if p[j] < 1e-15 and d[j] < 0.0:
-            p[j] = 0.0
+        if d[j] != 0.0:
+            p[j] = max(p[j] + step * d[j], 0.0)
+            if p[j] < 1e-15 and d[j] < 0.0:
+                p[j] = 0.0
         mass += p[j]
     for j in range(p.size):
         p[j] /= mass
-    spread(lens, n, p, z)
+    possible = True
+    for i in range(z.size):
+        z[i] = max(z[i] + step * dz[i], 0.0) / mass
+        possible = possible and (n[i] <= 0 or z[i] > 1e-9)
+    if not possible:  # small differences: better counted anew
+        spread(lens, n, p, z)
 
 
 @compiled
@@ -472,7 +478,7 @@ def _ascend(lens: Lens, n: Floats, g: Floats, theta: float, mean: float, p: Floa
         if gain >= 0.1 * step * rise or step * rise <= 1e-13 * (total + theta):
             break
         step *= 0.5
-    _move(lens, n, d, step, p, z)
+    _move(lens, n, d, dz, step, p, z)
     return size
 
 
@@ -573,7 +579,7 @@ def approach(
         for i in range(n.size):
             if n[i] > 0 and step * dz[i] < -0.5 * z[i]:
                 step = -0.5 * z[i] / dz[i]
-        _move(lens, n, d, step, p, z)
+        _move(lens, n, d, dz, step, p, z)
         theta = further
     most, _ = slope(lens, n, g, theta, p, z)
     return theta, most
