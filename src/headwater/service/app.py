@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from headwater import __version__
-from headwater.service import answers, api, pages, studio
+from headwater.service import answers, api, dashboard, login, pages, studio
 from headwater.service.answers import error_answer
 from headwater.service.desk import Desk
 from headwater.service.gate import Gate
@@ -62,10 +62,13 @@ def create_app(store: Store, limits: Limits | None = None) -> FastAPI:
         return error_answer(503, f"the database does not answer ({reason(error)}); try again", headers={"Retry-After": "1"})
 
     app.add_exception_handler(SQLAlchemyError, away)
+    pages.install(app)
     app.include_router(api.quick)  # first, so that they are found first
     app.include_router(api.router)
     app.include_router(studio.router)
     app.include_router(api.open_routes(metrics))
     app.include_router(pages.router)
+    app.include_router(login.router)
+    app.include_router(dashboard.router)
     app.add_middleware(Gate, desk=desk, metrics=metrics, rate=limits.rate, body_limit=limits.body)
     return app
