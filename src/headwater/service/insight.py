@@ -259,12 +259,13 @@ def alarms_of(connection: Connection, seen: Glimpse, now: float | None = None) -
     found += drift(connection, seen)
     found += silence(connection, seen, time.time() if now is None else now)
     words = {
-        "unpayable": "rewards were refused because the arm cannot pay them",
-        "deadline_passed": "rewards came after their deadline",
-        "conflict": "second rewards differed from the first",
+        "unpayable": "not what the arm can pay",
+        "deadline_passed": "after the deadline",
+        "conflict": "another was counted already",
     }
     for code, count in _tally(connection, refusals, refusals.c.code, seen.id).items():
-        found.append({"kind": code, "arm": None, "message": f"{count:,} {words.get(code, code)}."})
+        were = "reward was" if count == 1 else "rewards were"
+        found.append({"kind": code, "arm": None, "message": f"{count:,} {were} refused: {words.get(code, code)}."})
     return found
 
 

@@ -75,6 +75,7 @@ def code_in_text(text: str) -> Markup:
 
 
 environment.filters["prose"] = code_in_text
+environment.policies["json.dumps_kwargs"] = {"sort_keys": False}  # the order of arms is theirs
 
 
 # What goes wrong, for people.
@@ -93,6 +94,8 @@ def for_people(scope: MutableMapping[str, Any], status: int, message: str, heade
         query = scope.get("query_string", b"").decode("latin-1")
         wanted = quote(scope["path"] + (f"?{query}" if query else ""), safe="/")
         return RedirectResponse(f"/login?next={wanted}", status_code=303, headers={"Cache-Control": "no-store"})
+    if message == HTTPStatus(status).phrase and status == HTTPStatus.NOT_FOUND:
+        message = "there is nothing at this address"
     page = render("error.html", status=status, code=status, title=HTTPStatus(status).phrase, message=message)
     page.headers.update(headers or {})
     return page

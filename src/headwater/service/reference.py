@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from fastapi import FastAPI
@@ -86,8 +87,12 @@ def _roles(app: FastAPI) -> list[tuple[tuple[str, str], str]]:
     return found
 
 
-def _api_routes(routes: Any) -> list[APIRoute]:
-    return [route for route in routes if isinstance(route, APIRoute)]
+def _api_routes(routes: Iterable[Any]) -> Iterator[APIRoute]:
+    for route in routes:
+        if isinstance(route, APIRoute):
+            yield route
+        elif (router := getattr(route, "original_router", None)) is not None:  # FastAPI keeps included routers whole
+            yield from _api_routes(router.routes)
 
 
 def _operation(path: str, method: str, said: dict[str, Any], role: str | None, document: dict[str, Any]) -> Operation:
@@ -95,6 +100,8 @@ def _operation(path: str, method: str, said: dict[str, Any], role: str | None, d
     body = None if schema is None else example_of(schema, document)
     described = said.get("description", "")
     summary = said.get("summary", "")
+    if summary == summary.title():  # FastAPI made it from the name
+        summary = summary.capitalize()
     parameters = tuple(_parameter(one, document) for one in said.get("parameters", []))
     return Operation(
         anchor=re.sub(r"[^a-z0-9]+", "-", f"{method} {path}".lower()).strip("-"),

@@ -9,6 +9,8 @@ const $ = (id) => document.getElementById(id);
 const upper = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 const count = (n, one, many = `${one}s`) => `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
 const range = (low, high, format = number) => `${format(low)} to ${format(high)}`;
+// Ends of an interval that are next to nothing, beside its other end, are 0.
+const ends = ({ low, high }) => [low, high].map((end) => number(Math.abs(end) < 1e-3 * Math.max(Math.abs(low), Math.abs(high)) ? 0 : end)).join(" to ");
 const put = (element, text) => { if (element.textContent !== text) element.textContent = text; };
 // A chart that somebody reads right now is left alone.
 const read = (host) => host.matches(":hover, :focus-within");
@@ -32,11 +34,11 @@ export function drawView(view) {
 
 export function drawBest(report) {
   $("best").className = "sentence";
-  put($("best"), upper(report.best.sentence));
+  put($("best"), report.best.sentence);
   const { estimate, low, high, own_regret: own, rounds, reason, confidence } = report.avoided;
   if (estimate === null || estimate === undefined) {
     put($("avoided"), "–");
-    put($("avoided-words"), `Regret avoided against UCB1: not to be told, because ${lower(reason)}.`);
+    put($("avoided-words"), `What was avoided against UCB1 is not known: ${because(reason)}.`);
     return;
   }
   put($("avoided"), `${number(estimate)} (${range(low, high)})`);
@@ -44,10 +46,7 @@ export function drawBest(report) {
   put($("avoided-words"), `In the same ${count(rounds, "round")}, UCB1 would have lost about ${number(Math.abs(estimate))} ${more} than this campaign, which lost about ${number(own)}; the interval has ${percent(confidence)} confidence.`);
 }
 
-const lower = (reason) => ({
-  "X is not a short list of values": "X is not a short list of values",
-  "too few rewards yet": "there are too few rewards yet",
-})[reason] || reason || "it is not known";
+const because = (reason) => (reason === "too few rewards yet" ? "there are too few rewards yet" : reason);
 
 // ---------------------------------------------------------------- alarms
 
@@ -60,7 +59,7 @@ export function drawAlarms(alarms) {
   $("alarms").dataset.shown = key;
   const order = ["serious", "warning", "notice"];
   const ranked = alarms.map((alarm) => [SEVERITY[alarm.kind] || "notice", alarm]).sort((a, b) => order.indexOf(a[0]) - order.indexOf(b[0]));
-  fill($("alarms"), ranked.map(([severity, alarm]) => h("li", { class: severity }, h("span", { class: "badge" }, severity), h("span", null, upper(alarm.message)))));
+  fill($("alarms"), ranked.map(([severity, alarm]) => h("li", { class: severity }, h("span", { class: "badge" }, severity), h("span", null, alarm.message))));
 }
 
 // ---------------------------------------------------------------- traffic
@@ -75,7 +74,7 @@ export function drawTraffic(series) {
   const all = total.reduce((a, b) => a + b, 0);
   $("no-traffic").hidden = all > 0;
   if (!all || read($("traffic"))) return;
-  const enough = Math.max(5, all / 60);
+  const enough = Math.max(8, all / 36);
   const groups = [];
   let open = { sums: names.map(() => 0), total: 0, end: 0 };
   total.forEach((n, i) => {
@@ -106,7 +105,7 @@ export function drawTraffic(series) {
 export function drawMeans({ report, view }) {
   const names = Object.keys(view.arms);
   const shown = pick(report, names).map((name) => report.arms.find((arm) => arm.arm === name));
-  const model = shown.some((arm) => arm.model_mean !== null);
+  const model = report.rewards > 0 && shown.some((arm) => arm.model_mean !== null);
   put($("means-note"), `mean reward with ${percent(report.confidence)} intervals`);
   $("means-legend").hidden = !model;
   if (model && !$("means-legend").childElementCount) {
@@ -121,7 +120,7 @@ export function drawMeans({ report, view }) {
     rows: shown.map((arm) => ({
       name: arm.arm, value: arm.mean, low: arm.low, high: arm.high, colour: colourOf(names.indexOf(arm.arm)),
       note: arm.mean === null ? undefined : count(arm.rewards, "reward"),
-      also: arm.model_mean === null ? undefined : { value: arm.model_mean, low: arm.model_low, high: arm.model_high },
+      also: !model || arm.model_mean === null ? undefined : { value: arm.model_mean, low: arm.model_low, high: arm.model_high },
     })),
   });
 }
@@ -157,7 +156,7 @@ export function drawArms(state, toggle) {
   const known = new Map((report?.arms || []).map((arm) => [arm.arm, arm]));
   listed.forEach((name) => {
     if (!items.has(name)) items.set(name, makeArm(name, names.indexOf(name), toggle));
-    drawArm(items.get(name), name, view, told.get(name), known.get(name), explanation);
+    drawArm(items.get(name), name, view, told.get(name), known.get(name), explanation, report?.rewards > 0);
   });
   const rows = listed.map((name) => items.get(name).row);
   if (rows.length !== $("arms").children.length || rows.some((row, i) => $("arms").children[i] !== row)) fill($("arms"), rows);
@@ -165,7 +164,7 @@ export function drawArms(state, toggle) {
   put($("all-arms"), `Show all ${names.length} arms`);
 }
 
-function drawArm(item, name, view, line, arm, explanation) {
+function drawArm(item, name, view, line, arm, explanation, learned) {
   const on = view.arms[name];
   const archived = view.status === "archived";
   item.on = on;
@@ -189,9 +188,9 @@ function drawArm(item, name, view, line, arm, explanation) {
   put(item.share, arm ? `${percent(arm.share)} · ${count(arm.decisions, "decision")}` : "");
   item.meter.style.setProperty("--part", `${100 * (arm ? arm.share : 0)}%`);
   const parts = [];
-  if (arm?.mean !== null && arm?.mean !== undefined) parts.push(`Own rewards: ${number(arm.mean)} (${range(arm.low, arm.high)}) from ${number(arm.rewards)}`);
-  if (arm?.model_mean !== null && arm?.model_mean !== undefined) parts.push(`model: ${number(arm.model_mean)} (${range(arm.model_low, arm.model_high)})`);
-  if (arm?.holdout) parts.push(`holdout: ${number(arm.holdout.mean)} (${range(arm.holdout.low, arm.holdout.high)}) from ${number(arm.holdout.rewards)}`);
+  if (arm?.mean !== null && arm?.mean !== undefined) parts.push(`Own rewards: ${number(arm.mean)} (${ends(arm)}) from ${number(arm.rewards)}`);
+  if (learned && arm?.model_mean !== null && arm?.model_mean !== undefined) parts.push(`model: ${number(arm.model_mean)} (${ends({ low: arm.model_low, high: arm.model_high })})`);
+  if (arm?.holdout) parts.push(`holdout: ${number(arm.holdout.mean)} (${ends(arm.holdout)}) from ${number(arm.holdout.rewards)}`);
   put(item.numbers, parts.length ? upper(`${parts.join(" · ")}.`) : "");
 }
 
@@ -209,10 +208,10 @@ export function drawLatent(latent, confidence) {
   put($("latent-note"), `the hidden mix, inferred; ${percent(latent.confidence ?? confidence)} intervals`);
   if (!read($("latent")))
     intervalChart($("latent"), {
-      title: "How common each value of X is", xLabel: "share of visitors", format: percent, rowHeight: 34,
-      rows: shown.map(([name, one]) => ({ name, value: one.likeliest, low: one.low, high: one.high, note: "", colour: `var(--x${Object.keys(latent.values).indexOf(name) % 6})` })),
+      title: "How common each value of X is", xLabel: "% of visitors", format: (v) => `${number(v)} %`, rowHeight: 36,
+      rows: shown.map(([name, one]) => ({ name, value: 100 * one.likeliest, low: 100 * one.low, high: 100 * one.high, note: "", colour: "var(--accent)" })),
     });
-  const words = latent.alike.map((group) => `${upper(listing(group.values))} look the same to every arm shown so far: together ${percent(group.likeliest)} (${range(group.low, group.high, percent)}).`);
+  const words = latent.rounds === 0 ? ["Nothing is known of the mix yet."] : latent.alike.map((group) => `${listing(group.values)} look the same to every arm shown so far: together ${percent(group.likeliest)} (${range(group.low, group.high, percent)}).`);
   if (latent.contradicted) words.unshift("No mix of X fits these rewards: the model is wrong about some arm.");
   if (shown.length < values.length) words.push(`The ${shown.length} commonest of ${values.length} values.`);
   fill($("latent-words"), words.map((text) => h("li", null, text)));
@@ -224,7 +223,7 @@ export function drawSettled({ view, report }) {
   fill($("settled"), rows.filter(([, n], i) => i !== 1 && i !== 2 ? true : n).map(([text, n]) => h("tr", null, h("th", { scope: "row" }, text), h("td", { class: "n" }, n === null ? "–" : n.toLocaleString("en")))));
 }
 
-const entry = (at, text) => h("li", null, h("time", { datetime: at }, new Date(at).toLocaleString("en-GB")), h("span", null, text));
+const entry = (at, text) => h("li", null, h("time", { datetime: at }, new Date(at).toLocaleString("en-GB", { dateStyle: "short", timeStyle: "short" })), h("span", null, text));
 
 export function drawEvents({ events, refusals }) {
   fill($("events"), events.slice(0, 12).map((one) => entry(one.at, one.message)));
