@@ -100,6 +100,7 @@ function took(view) {
   state.view = view;
   drawView(view);
   drawSettled(state);
+  if (other) drawArms(state, toggle);
   if (other && !$("settings").contains(document.activeElement)) fillSettings($("settings"), view);
   hand.show(view);
 }
