@@ -112,12 +112,18 @@ def _operation(path: str, method: str, said: dict[str, Any], role: str | None, d
         role=role,
         parameters=parameters,
         fields=() if schema is None else _fields(schema, document),
-        body=None if body is None else json.dumps(body, indent=2, ensure_ascii=False),
+        body=None if body is None else _pretty(body),
         curl=_curl(path, method, body),
         errors=tuple(
             (status, answer.get("description", "")) for status, answer in said.get("responses", {}).items() if status[0] in "45"
         ),
     )
+
+
+def _pretty(body: Any) -> str:
+    """JSON as a person would write it: lists of plain entries on one line."""
+    text = json.dumps(body, indent=2, ensure_ascii=False)
+    return re.sub(r"\[[^][{}]*\]", lambda found: re.sub(r"\s*\n\s*", " ", found[0]).replace("[ ", "[").replace(" ]", "]"), text)
 
 
 def _curl(path: str, method: str, body: Any) -> str:
@@ -149,7 +155,9 @@ def _kind(schema: dict[str, Any], document: dict[str, Any]) -> str:
     words = {"string": "text", "integer": "whole number", "boolean": "true or false", "array": "list"}
     kind = found.get("type", "any JSON")
     limits = [
-        f"{word} {found[key]:,}" for key, word in (("minimum", "from"), ("maximum", "to")) if key in found and found[key] < 1e9
+        f"{word} {found[key]:,.12g}"
+        for key, word in (("minimum", "from"), ("maximum", "to"))
+        if key in found and found[key] < 1e9
     ]
     word = " ".join([words.get(kind, kind), *limits])
     return f"{word} or null" if any(one.get("type") == "null" for one in schema.get("anyOf", ())) else word
@@ -172,7 +180,7 @@ def _fields(schema: dict[str, Any], document: dict[str, Any]) -> tuple[Parameter
         text, default = said.get("description", ""), said.get("default")
         told = f"{text} Default: {json.dumps(default)}." if default is not None else text
         listed.append(Parameter(name, "body", _kind(said, document), name in required, told.strip()))
-    return tuple(listed)
+    return tuple(sorted(listed, key=lambda field: not field.required))
 
 
 def example_of(schema: dict[str, Any], document: dict[str, Any]) -> Any:

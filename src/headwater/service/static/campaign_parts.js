@@ -156,7 +156,7 @@ export function drawArms(state, toggle) {
   const known = new Map((report?.arms || []).map((arm) => [arm.arm, arm]));
   listed.forEach((name) => {
     if (!items.has(name)) items.set(name, makeArm(name, names.indexOf(name), toggle));
-    drawArm(items.get(name), name, view, told.get(name), known.get(name), explanation, report?.rewards > 0);
+    drawArm(items.get(name), name, view, told.get(name), known.get(name), explanation, report);
   });
   const rows = listed.map((name) => items.get(name).row);
   if (rows.length !== $("arms").children.length || rows.some((row, i) => $("arms").children[i] !== row)) fill($("arms"), rows);
@@ -164,7 +164,8 @@ export function drawArms(state, toggle) {
   put($("all-arms"), `Show all ${names.length} arms`);
 }
 
-function drawArm(item, name, view, line, arm, explanation, learned) {
+function drawArm(item, name, view, line, arm, explanation, report) {
+  const learned = report?.rewards > 0;
   const on = view.arms[name];
   const archived = view.status === "archived";
   item.on = on;
@@ -175,8 +176,9 @@ function drawArm(item, name, view, line, arm, explanation, learned) {
   const words = [];
   if (!on) words.push(["off", ""]);
   else if (line?.excluded_by) words.push(["excluded", "out"]);
+  else if (learned && report.best.arm === name && report.best.probability >= 0.6) words.push(["likely best", "best"]);
   else if (line) words.push(["competitive", "open"]);
-  if (on && line?.chosen && view.status === "running") words.push(["next", "best"]);
+  if (on && line?.chosen && view.status === "running") words.push(["next", "next"]);
   if (explanation?.doubted.includes(name)) words.push(["doubted", "bad"]);
   if (view.control?.arm === name) words.push(["control", ""]);
   const key = words.map(([word]) => word).join();
