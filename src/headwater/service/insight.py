@@ -99,7 +99,7 @@ def mean_interval(mean: float, n: int, low: float, span: float, confidence: floa
     """Where an arm's true mean lies, from ``n`` rewards in [low, low + span], by Chernoff's bound: right at any ``n``.
 
     >>> [round(x, 3) for x in mean_interval(0.5, 100, 0.0, 1.0)]
-    [0.366, 0.634]
+    [0.367, 0.633]
     """
     if n == 0 or span <= 0:
         return low, low + max(span, 0.0)

@@ -103,11 +103,10 @@ def for_people(scope: MutableMapping[str, Any], status: int, message: str, heade
 
 def install(app: FastAPI) -> None:
     """Let an app's errors be pages where a person asked; its handlers for programs are those it has now."""
-    Handler = Callable[[Request, Exception], Awaitable[Response]]  # noqa: N806 - a type
 
-    def wrapped(handler: Handler) -> Handler:
+    def wrapped(handler: Callable[[Request, Any], Any]) -> Callable[[Request, Any], Awaitable[Response]]:
         async def handle(request: Request, error: Exception) -> Response:
-            answer = await handler(request, error)
+            answer: Response = await handler(request, error)
             if not wants_page(request.scope):
                 return answer
             kept = {name: value for name, value in answer.headers.items() if name in ("retry-after", "allow")}

@@ -83,7 +83,7 @@ def _roles(app: FastAPI) -> list[tuple[tuple[str, str], str]]:
         code = getattr(route.endpoint, "__code__", None)
         if code is not None and "require" in code.co_names + code.co_freevars:
             role = next((word for word in code.co_consts if word in ROLES), None)
-            found += [((route.path, method.lower()), role) for method in route.methods if role is not None]
+            found += [((route.path, method.lower()), role) for method in route.methods or () if role is not None]
     return found
 
 

@@ -1,4 +1,4 @@
-// The decision log, newest first: the first page is kept up, older ones are loaded on demand and stay.
+// The decision log, newest first: the first page is kept up, older ones are loaded on demand and stay; the page grows only then.
 
 import { fill, h, number, percent } from "./lib.js";
 
@@ -25,9 +25,12 @@ export function decisionLog(path, ask) {
   const rows = new Map(); // by number
   const numberOf = (one) => Number(one.id.slice(one.id.lastIndexOf(".") + 1));
   let asking = false;
+  let room = SIZE; // rows on the page; more where they were asked for
 
   function draw() {
-    const listed = [...rows.keys()].sort((a, b) => b - a);
+    const sorted = [...rows.keys()].sort((a, b) => b - a);
+    for (const key of sorted.slice(room)) rows.delete(key);
+    const listed = sorted.slice(0, room);
     fill($("log").tBodies[0], listed.map((key) => row(rows.get(key))));
     $("no-log").hidden = listed.length > 0;
     $("more").hidden = !listed.length || listed.at(-1) === 1;
@@ -44,6 +47,7 @@ export function decisionLog(path, ask) {
     asking = true;
     try {
       await load(Math.min(...rows.keys()));
+      room += SIZE;
       draw();
     } catch { /* the loop says that the server is away */ } finally {
       asking = false;
