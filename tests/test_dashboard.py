@@ -83,6 +83,7 @@ def test_signing_in_and_out(locked: tuple[Running, dict[str, str]]) -> None:
         assert page.status_code == 200 and 'name="next" value="/campaigns/ads"' in page.text
         wrong = client.post("/login", data={"key": keys["admin"][:-1], "next": "/docs"})
         assert wrong.status_code == 401 and "not known here" in wrong.text and "set-cookie" not in wrong.headers
+        assert client.post("/login", content="&a=1" * 2000).status_code == 401
         assert "Paste a key first" in client.post("/login", data={"key": " "}).text
         right = client.post("/login", data={"key": keys["admin"], "next": "/campaigns/ads"})
         assert (right.status_code, right.headers["location"]) == (303, "/campaigns/ads")
@@ -302,8 +303,9 @@ def test_arms_and_status(browser: Browser, service: Running) -> None:
         banner.get_by_role("switch").click()
         expect(banner.locator(".badge").first).to_have_text("competitive")
 
-        page.click("#pause")
+        page.locator("#pause").press("Enter")
         expect(page.locator("[data-status]")).to_have_text("paused")
+        expect(page.locator("#resume")).to_be_focused()
         page.click("#decide")
         expect(page.locator("#try-says.error")).to_have_text("switch: the campaign is paused; resume it first")
         page.click("#resume")

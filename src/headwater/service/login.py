@@ -50,7 +50,7 @@ async def enter(request: Request) -> Response:
     body = await request.body()
     if len(body) > MOST_BYTES:
         raise ServiceError(413, f"the body: got {len(body):,} bytes; expected at most {MOST_BYTES:,}")
-    form = parse_qs(body.decode("utf-8", "replace"), max_num_fields=10)
+    form = parse_qs(body.decode("utf-8", "replace"))
     text, wanted = form.get("key", [""])[0].strip(), local_path(form.get("next", ["/"])[0])
     desk: Desk = request.app.state.desk
     if find_key(text, desk.keys) is None:

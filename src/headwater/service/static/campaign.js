@@ -138,8 +138,9 @@ async function save(event) {
 }
 
 function listen() {
-  $("pause").addEventListener("click", () => act("/pause", undefined, "Paused: no decisions until it is resumed; rewards go on counting."));
-  $("resume").addEventListener("click", () => act("/resume", undefined, "Resumed."));
+  const swap = (other) => () => { if (document.activeElement === document.body) $(other).focus(); }; // the button pressed is hidden now
+  $("pause").addEventListener("click", () => act("/pause", undefined, "Paused: no decisions until it is resumed; rewards go on counting.").then(swap("resume")));
+  $("resume").addEventListener("click", () => act("/resume", undefined, "Resumed.").then(swap("pause")));
   $("archive").addEventListener("click", () => $("sure").showModal());
   $("sure").addEventListener("close", () => {
     if ($("sure").returnValue === "yes") act("/archive", undefined, "Archived.");

@@ -17,6 +17,7 @@ export function player({ path, pays, arms, changed }) {
       say($("try-says"), error.message, "error");
     }
     $("decide").disabled = false;
+    if (document.activeElement === document.body) $("decide").focus({ preventScroll: true }); // it had the focus when it was disabled
     changed();
   }
 
@@ -43,6 +44,7 @@ export function player({ path, pays, arms, changed }) {
       $("decide").focus({ preventScroll: true });
     } catch (error) {
       for (const button of $("decision").querySelectorAll("button")) button.disabled = false;
+      $("decision").querySelector("button").focus({ preventScroll: true });
       say($("try-says"), error.message, "error");
     }
     changed();
