@@ -354,6 +354,23 @@ def test_settings_shadow_and_refusals(browser: Browser, service: Running) -> Non
         expect(page.locator("#refusals")).to_contain_text("was counted already")
 
 
+def test_rewards_that_are_no_short_list(browser: Browser, service: Running) -> None:
+    problem = {"latent": {"kind": "continuous", "support": [0, 1]}, "arms": {"up": "x", "down": "1 - x**2"}}
+    campaign = service.campaign(id="smooth", problem=problem)
+    with opened(browser, service.url, f"/campaigns/{campaign}", allowed=REFUSED) as page:
+        page.click("#decide")
+        field = page.locator("#decision input")
+        expect(field).to_be_focused()
+        expect(field).to_have_attribute("placeholder", "0 to 1")
+        field.fill("7")
+        page.keyboard.press("Enter")
+        expect(page.locator("#try-says.error")).to_contain_text("can pay 0 to 1")
+        field.fill("0.25")
+        page.keyboard.press("Enter")
+        expect(page.locator("#try-says.good")).to_have_text("Counted: up paid 0.25.")
+        expect(page.locator("#latent-words")).to_contain_text("The mix of X is not shown", timeout=COMPILING)
+
+
 def test_many_decisions_and_the_older_ones(browser: Browser, service: Running) -> None:
     campaign = service.campaign(id="many")
     service.decide(campaign, {"count": 50})

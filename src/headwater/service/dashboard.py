@@ -73,13 +73,15 @@ def show_new(request: Request) -> HTMLResponse:
     return render("new.html", request=request, policies=POLICIES)
 
 
-def payable(campaign: Campaign) -> dict[str, list[float]]:
-    """For every arm that pays one of a few rewards, these."""
-    table = campaign.policy.table
-    if table is None or campaign.policy.many is not None:
-        return {}
-    levels = ((name, table.levels[k].tolist()) for k, name in enumerate(campaign.names))
-    return {name: values for name, values in levels if len(values) <= MOST_LEVELS}
+def payable(campaign: Campaign) -> dict[str, dict[str, Any]]:
+    """For every arm the rewards that it can pay, where these are a few, and the least and the most of them."""
+    policy = campaign.policy
+    levels = policy.table.levels if policy.table is not None and policy.many is None else None
+    found: dict[str, dict[str, Any]] = {}
+    for k, (name, ends) in enumerate(zip(campaign.names, policy.model.ranges.tolist(), strict=True)):
+        few = levels is not None and len(levels[k]) <= MOST_LEVELS
+        found[name] = {"values": levels[k].tolist() if levels is not None and few else None, "range": ends}
+    return found
 
 
 @router.get("/campaigns/{id}")
@@ -89,7 +91,8 @@ def show_campaign(request: Request, id: str) -> HTMLResponse:  # noqa: A002 - th
     desk = _desk(request)
     with desk.campaign(id) as campaign:
         view, pays = campaign.view(), payable(campaign)
-    example = next((values[-1] for values in pays.values()), 1)
+    first = next(iter(pays.values()))
+    example = first["values"][-1] if first["values"] else first["range"][1]
     return render(
         "campaign.html", request=request, view=view, pays=pays, base=_base(request), keyed=bool(desk.keys), example=example
     )

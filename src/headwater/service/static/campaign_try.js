@@ -22,8 +22,8 @@ export function player({ path, pays, arms, changed }) {
   }
 
   function draw(made) {
-    const values = pays[made.arm];
-    const free = h("input", { type: "number", step: "any", name: "value", "aria-label": `What ${made.arm} paid`, required: true });
+    const { values, range } = pays[made.arm];
+    const free = h("input", { type: "number", step: "any", name: "value", "aria-label": `What ${made.arm} paid`, placeholder: range.map((end) => number(end)).join(" to "), required: true });
     const buttons = values
       ? values.map((value) => h("button", { type: "button", class: "pay", onclick: () => reward(made, value) }, number(value)))
       : [h("form", { class: "row", onsubmit: (event) => { event.preventDefault(); if (free.value !== "") reward(made, Number(free.value)); } }, free, h("button", { type: "submit" }, "Count it"))];
