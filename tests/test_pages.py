@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import re
-import shutil
 import socket
 import threading
 import time
@@ -17,24 +16,14 @@ import pytest
 import uvicorn
 from fastapi import FastAPI
 
+from browser import CHROMIUM, MISSING, chromium, watched
 from headwater.service import answers, pages, studio
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-
 if CHROMIUM is None:
-    pytest.skip("no browser: none of chromium, chromium-browser and google-chrome is in PATH", allow_module_level=True)
+    pytest.skip(MISSING, allow_module_level=True)
 playwright = pytest.importorskip("playwright.sync_api", reason="no browser tests: playwright is not installed")
 
 
@@ -59,10 +48,8 @@ def address() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with playwright.sync_playwright() as started:
-        made = started.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+    with chromium() as made:
         yield made
-        made.close()
 
 
 @contextmanager
@@ -71,10 +58,7 @@ def opened(browser: Browser, address: str, path: str = "/studio", *, quiet: bool
     context = browser.new_context(**options)
     page = context.new_page()
     page.set_default_timeout(10_000)
-    trouble: list[str] = []
-    page.on("console", lambda message: trouble.append(message.text) if message.type in ("error", "warning") else None)
-    page.on("pageerror", lambda error: trouble.append(str(error)))
-    page.on("request", lambda request: trouble.append(request.url) if not request.url.startswith((address, "blob:")) else None)
+    trouble = watched(page, address)
     page.goto(address + path)
     page.wait_for_selector("body[data-ready]")
     page.wait_for_selector("#reasons li, #wrong li")

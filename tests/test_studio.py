@@ -364,7 +364,7 @@ def test_pages_and_files(client: TestClient) -> None:
     page = client.get("/studio")
     policy = page.headers["content-security-policy"]
     assert "default-src 'none'" in policy and "unsafe" not in policy
-    assert page.headers["x-content-type-options"] == "nosniff" and page.headers["referrer-policy"] == "no-referrer"
+    assert page.headers["x-content-type-options"] == "nosniff" and page.headers["referrer-policy"] == "same-origin"
     assert "<script>" not in page.text and " style=" not in page.text and " onclick=" not in page.text
     for name in ("style.css", "studio.css", "lib.js", "charts.js", "studio.js", "icon.svg", "plotly.min.js"):
         file = client.get(f"/static/{name}")

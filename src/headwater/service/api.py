@@ -53,6 +53,9 @@ Idempotency = Annotated[
 ]
 Confidence = Annotated[float, Query(gt=0, lt=1, description="How sure the intervals are to hold.")]
 After = Annotated[int, Query(ge=0, le=10**15, description="Decisions after this number.")]
+Before = Annotated[
+    int | None, Query(ge=1, le=10**15, description="Instead of after: decisions before this number, newest first.")
+]
 Limit = Annotated[int, Query(ge=1, le=1000)]
 KEPT = 10.0
 """Seconds for which a report is good, unless there is much new."""
@@ -163,11 +166,22 @@ async def decide(
 
 
 @router.get("/campaigns/{id}/decisions", response_model=wire.Page, responses=refusals(404), tags=["decisions"])
-def read_log(request: Request, id: str, after: After = 0, limit: Limit = 100) -> JSONResponse:  # noqa: A002
-    """The decision log with rewards, oldest first, a page at a time."""
+def read_log(
+    request: Request,
+    id: str,  # noqa: A002
+    after: After = 0,
+    before: Before = None,
+    limit: Limit = 100,
+) -> JSONResponse:
+    """The decision log with rewards, a page at a time: oldest first, or newest first with ``before``."""
     require(request, "read")
     desk = _desk(request)
     with desk.campaign(id) as campaign, desk.store.read() as connection:
+        if before is not None:
+            last = min(before - 1, campaign.decided)
+            first = max(last - limit, 0)
+            page = [logged(campaign, row) for row in reversed(log_rows(connection, campaign.id, first, last - first))]
+            return JSONResponse({"decisions": page, "next": first + 1 if first else None})
         rows = log_rows(connection, campaign.id, after, limit)
         more = bool(rows) and rows[-1].number < campaign.decided
         page = [logged(campaign, row) for row in rows]
@@ -313,22 +327,22 @@ class Desktop:
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
         self._reporting, self._counting = threading.Lock(), threading.Lock()  # one report at a time: they are heavy
-        self._reports: dict[str, tuple[float, int, dict[str, Any]]] = {}
+        self._reports: dict[str, tuple[float, int, int, dict[str, Any]]] = {}
         self._series: dict[str, Series] = {}
 
     def report(self, slug: str) -> dict[str, Any]:
         with self.desk.campaign(slug) as campaign:
-            settled, decided = campaign.settled, campaign.decided
+            known, version = campaign.settled + campaign.decided, campaign.counters.version
         with self._reporting:
             kept = self._reports.get(slug)
-            fresh = kept is not None and (time.monotonic() - kept[0] < KEPT and settled + decided < 1.05 * kept[1] + 5)
+            fresh = kept is not None and time.monotonic() - kept[0] < KEPT and known < 1.05 * kept[1] + 5 and version == kept[2]
             if kept is None or not fresh:
                 with self.desk.campaign(slug) as campaign:
                     seen = glimpse(campaign)
                 with self.desk.store.read() as connection:
                     made = report_of(connection, seen)
-                kept = self._reports[slug] = (time.monotonic(), settled + decided, made)
-        return kept[2]
+                kept = self._reports[slug] = (time.monotonic(), known, version, made)
+        return kept[3]
 
     def series(self, slug: str) -> dict[str, Any]:
         with self.desk.campaign(slug) as campaign:

@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from headwater import __version__
-from headwater.service import answers, api, pages, studio
+from headwater.service import answers, api, dashboard, login, pages, studio
 from headwater.service.desk import Desk
 from headwater.service.gate import Gate
 from headwater.service.metrics import Metrics
@@ -65,6 +65,8 @@ def create_app(store: Store, limits: Limits | None = None) -> Service:
     app.limits = limits
     app.state.desk, app.state.metrics, app.state.desktop = desk, metrics, api.Desktop(desk)
     answers.install(app)
-    for router in (api.quick, api.router, studio.router, api.open_routes(metrics), pages.router):
+    pages.install(app)
+    routers = (api.quick, api.router, studio.router, api.open_routes(metrics), pages.router, login.router, dashboard.router)
+    for router in routers:
         app.include_router(router)
     return app

@@ -22,10 +22,11 @@ from headwater.service.answers import ServiceError, answer_to, error_answer
 from headwater.service.desk import Desk
 from headwater.service.keys import allows, find_key
 from headwater.service.metrics import Metrics
+from headwater.service.pages import for_people, wants_page
 from headwater.service.quick import Lanes
 
 COOKIE = "headwater_key"
-OPEN = ("/healthz", "/readyz", "/login", "/static/", "/favicon.ico")
+OPEN = ("/healthz", "/readyz", "/login", "/logout", "/static/", "/favicon.ico")
 """What needs no key."""
 MOST_CALLERS = 10_000
 
@@ -80,8 +81,11 @@ class Gate:
             else:
                 await _answer(handler, Request(scope, limited), sent)
         except ServiceError as error:
-            answer = error_answer(error.status, str(error), code=error.code, headers=error.headers)
-            await answer(scope, receive, sent)
+            if wants_page(scope):
+                await for_people(scope, error.status, str(error), error.headers)(scope, receive, sent)
+            else:
+                answer = error_answer(error.status, str(error), code=error.code, headers=error.headers)
+                await answer(scope, receive, sent)
         finally:
             route = scope.get("route")
             self.metrics.answered(getattr(route, "path", "other"), status, time.perf_counter() - start)
@@ -98,9 +102,9 @@ class Gate:
             text, by_cookie = _key_text(headers)
             key = find_key(text, keys) if text else None
             if key is not None:
-                state["role"], state["caller"] = key.role, key.id
+                state["role"], state["caller"], state["signed_in"] = key.role, key.id, by_cookie
             if by_cookie:
-                _check_origin(headers)
+                check_origin(headers)
             if key is None and not path.startswith(OPEN):
                 raise ServiceError(401, "expected a key: Authorization: Bearer hw_…", headers={"WWW-Authenticate": "Bearer"})
         if (wait := self.buckets.take(state["caller"])) > 0:
@@ -177,10 +181,11 @@ def _check_local(headers: dict[bytes, bytes]) -> None:
     host = headers.get(b"host", b"localhost").decode("latin-1")
     if not is_loopback(_host(host)) and host != "testserver":
         raise ServiceError(403, "without keys the service answers to localhost only; make one: headwater key create")
-    _check_origin(headers)
+    check_origin(headers)
 
 
-def _check_origin(headers: dict[bytes, bytes]) -> None:
+def check_origin(headers: dict[bytes, bytes]) -> None:
+    """Refuse what a page of another site sends."""
     origin = headers.get(b"origin")
     if origin is None or (origin == b"null" and b"host" not in headers):
         return

@@ -85,7 +85,7 @@ def state_of(seen: Glimpse) -> dict[str, Any]:
 
 def explanation_of(seen: Glimpse) -> dict[str, Any]:
     """What the policy would show next, and where every arm stands, in words."""
-    told = seen.policy.explain()
+    told = seen.policy.explain(seen.among)
     return {**told.to_dict(), "text": str(told), "disabled": seen.config.disabled}
 
 
@@ -99,7 +99,7 @@ def mean_interval(mean: float, n: int, low: float, span: float, confidence: floa
     """Where an arm's true mean lies, from ``n`` rewards in [low, low + span], by Chernoff's bound: right at any ``n``.
 
     >>> [round(x, 3) for x in mean_interval(0.5, 100, 0.0, 1.0)]
-    [0.366, 0.634]
+    [0.367, 0.633]
     """
     if n == 0 or span <= 0:
         return low, low + max(span, 0.0)
@@ -158,14 +158,15 @@ def best_of(seen: Glimpse, laws: Laws | None) -> dict[str, Any]:
     best = int(np.argmax(chance))
     sure = float(chance[best])
     words = "certainly" if sure >= 0.995 else "almost certainly" if sure >= 0.95 else "probably" if sure >= 0.6 else "perhaps"
+    sentence = f"{policy.names[best]} is {words} the best ({sure:.0%}), judged by {how}."
     if not n.any():
-        words = "nothing is known yet; perhaps"
+        sentence = "Nothing is known yet: any arm may be the best."
     return {
         "arm": policy.names[best],
         "probability": sure,
         "probabilities": dict(zip(policy.names, chance.tolist(), strict=True)),
         "from": how,
-        "sentence": f"{policy.names[best]} is {words} the best ({sure:.0%}), judged by {how}.",
+        "sentence": sentence,
     }
 
 
@@ -258,12 +259,13 @@ def alarms_of(connection: Connection, seen: Glimpse, now: float | None = None) -
     found += drift(connection, seen)
     found += silence(connection, seen, time.time() if now is None else now)
     words = {
-        "unpayable": "rewards were refused because the arm cannot pay them",
-        "deadline_passed": "rewards came after their deadline",
-        "conflict": "second rewards differed from the first",
+        "unpayable": "not what the arm can pay",
+        "deadline_passed": "after the deadline",
+        "conflict": "another was counted already",
     }
     for code, count in _tally(connection, refusals, refusals.c.code, seen.id).items():
-        found.append({"kind": code, "arm": None, "message": f"{count:,} {words.get(code, code)}."})
+        were = "reward was" if count == 1 else "rewards were"
+        found.append({"kind": code, "arm": None, "message": f"{count:,} {were} refused: {words.get(code, code)}."})
     return found
 
 
@@ -274,7 +276,7 @@ def report_of(connection: Connection, seen: Glimpse) -> dict[str, Any]:
     """Which arm is best and how sure that is, every arm's mean with its interval, what was avoided, what is wrong."""
     laws = draw_laws(seen)
     low, span = reward_bounds(seen.policy.model)
-    told = {line.name: line for line in seen.policy.explain().arms}
+    told = {line.name: line for line in seen.policy.explain(seen.among).arms}
     held = _held_out(connection, seen)
     shown = _tally(connection, decisions, decisions.c.arm, seen.id)
     arms, total = [], max(seen.counters.decided, 1)

@@ -6,17 +6,23 @@ Nothing is loaded from elsewhere. Scripts are ES modules in ``static``; no page 
 from __future__ import annotations
 
 import hashlib
+import json
+import re
+from collections.abc import Awaitable, Callable, MutableMapping
 from functools import cache
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
-from fastapi import APIRouter, Request, Response
-from fastapi.responses import HTMLResponse
+from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from headwater.service.answers import ServiceError
 
-__all__ = ["render", "router"]
+__all__ = ["for_people", "install", "render", "router", "wants_page"]
 
 HERE = Path(__file__).parent
 TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
@@ -37,7 +43,7 @@ POLICY = "; ".join(
 HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",  # no-referrer would hide the origin of our own forms as well
     "Cache-Control": "no-store",
 }
 
@@ -51,9 +57,65 @@ environment = Environment(
 router = APIRouter(include_in_schema=False)
 
 
-def render(name: str, *, status: int = 200, **context: Any) -> HTMLResponse:
+def render(name: str, *, request: Request | None = None, status: int = 200, **context: Any) -> HTMLResponse:
     """A page from a template and what it shows; names in ``context`` are text, never markup."""
-    return HTMLResponse(environment.get_template(name).render(**context), status_code=status, headers=HEADERS)
+    signed_in = bool(request is not None and request.scope.get("state", {}).get("signed_in"))
+    text = environment.get_template(name).render(signed_in=signed_in, **context)
+    return HTMLResponse(text, status_code=status, headers=HEADERS)
+
+
+def code_in_text(text: str) -> Markup:
+    """Text of a docstring: what stands between backticks is code, an empty line begins a paragraph.
+
+    >>> code_in_text("a `<b>` & ``c``")
+    Markup('<p>a <code>&lt;b&gt;</code> &amp; <code>c</code></p>')
+    """
+    parts = [re.sub(r"(`{1,2})(.+?)\1", r"<code>\2</code>", str(escape(part))) for part in re.split(r"\n\s*\n", text.strip())]
+    return Markup("".join(f"<p>{part}</p>" for part in parts))
+
+
+environment.filters["prose"] = code_in_text
+environment.policies["json.dumps_kwargs"] = {"sort_keys": False}  # the order of arms is theirs
+
+
+# What goes wrong, for people.
+
+
+def wants_page(scope: MutableMapping[str, Any]) -> bool:
+    """Whether a request is a person's, who follows a link; what is under /v1 is for programs."""
+    if scope["method"] not in ("GET", "HEAD") or scope["path"].startswith(("/v1/", "/static/")):
+        return False
+    return any(name == b"accept" and b"text/html" in value for name, value in scope["headers"])
+
+
+def for_people(scope: MutableMapping[str, Any], status: int, message: str, headers: dict[str, str] | None = None) -> Response:
+    """What went wrong as a page; whoever has no key is led to where one is given."""
+    if status == HTTPStatus.UNAUTHORIZED:
+        query = scope.get("query_string", b"").decode("latin-1")
+        wanted = quote(scope["path"] + (f"?{query}" if query else ""), safe="/")
+        return RedirectResponse(f"/login?next={wanted}", status_code=303, headers={"Cache-Control": "no-store"})
+    if message == HTTPStatus(status).phrase and status == HTTPStatus.NOT_FOUND:
+        message = "there is nothing at this address"
+    page = render("error.html", status=status, code=status, title=HTTPStatus(status).phrase, message=message)
+    page.headers.update(headers or {})
+    return page
+
+
+def install(app: FastAPI) -> None:
+    """Let an app's errors be pages where a person asked; its handlers for programs are those it has now."""
+
+    def wrapped(handler: Callable[[Request, Any], Any]) -> Callable[[Request, Any], Awaitable[Response]]:
+        async def handle(request: Request, error: Exception) -> Response:
+            answer: Response = await handler(request, error)
+            if not wants_page(request.scope):
+                return answer
+            kept = {name: value for name, value in answer.headers.items() if name in ("retry-after", "allow")}
+            return for_people(request.scope, answer.status_code, json.loads(bytes(answer.body))["error"]["message"], kept)
+
+        return handle
+
+    for kind, handler in list(app.exception_handlers.items()):
+        app.exception_handlers[kind] = wrapped(handler)
 
 
 class Asset(NamedTuple):
@@ -95,6 +157,6 @@ def static(name: str, request: Request) -> Response:
 
 
 @router.get("/studio")
-def studio() -> HTMLResponse:
+def studio(request: Request) -> HTMLResponse:
     """The page on which problems are made, understood and raced."""
-    return render("studio.html")
+    return render("studio.html", request=request)

@@ -43,6 +43,7 @@ def serve(
     store.open()
     with store.read() as connection:
         keys = [key for key in list_keys(connection) if key.revoked is None]
+    text = None
     if demo and not keys:
         with store.write() as connection:
             text, made = create_key(connection, "demo", "admin")
@@ -60,6 +61,8 @@ def serve(
     config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=10, server_header=False)
     player = Demo(app.state.desk) if demo else None
     say(f"headwater listens on {address}/ and keeps everything in {store}. Ctrl-C ends it.")
+    if text is not None:
+        say(f"Open {address}/login#key={text}")
     if not keys:
         say("It has no keys: everybody on this machine may do everything (headwater key create makes one).")
     threading.Thread(target=_warm_up, args=(say,), name="headwater-warm-up", daemon=True).start()

@@ -193,10 +193,10 @@ class Decisions(BaseModel):
 
 
 class Page(BaseModel):
-    """A part of the log, oldest first."""
+    """A part of the log."""
 
     decisions: list[LoggedDecision]
-    next: int | None = Field(description="Give it as ``after`` to read on; null at the end.")
+    next: int | None = Field(description="Give it as ``after``, or ``before``, to read on; null at the end.")
 
 
 class RewardAnswer(BaseModel):

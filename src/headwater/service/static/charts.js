@@ -7,7 +7,8 @@
 //   shareChart(host, {title, x, series, xLabel, height})
 //       stacked areas of shares over time; series: [{name, y, colour}], each y[i] a share (they are scaled to sum to 1).
 //   intervalChart(host, {title, rows, xLabel, zero, format, rowHeight})
-//       a dot and an interval a row; rows: [{name, value, low, high, colour, note}]; zero: true draws the line at 0.
+//       a dot and an interval a row; rows: [{name, value, low, high, colour, note, also}]; zero: true draws the line at 0.
+//       also: {value, low, high}, a second judgement of the same, drawn thin and hollow below the first. value may be null.
 //   shareBar(host, {title, parts})
 //       one bar of shares; parts: [{name, share, colour}].
 //   legend(host, items)                    items: [{name, colour, dash}]
@@ -236,7 +237,7 @@ export function intervalChart(host, { title, rows, xLabel = "", zero = false, fo
     const most = width > 520 ? 20 : 12;
     const left = Math.min(Math.max(50, ...rows.map((row) => textWidth(clip(row.name, most)))) + 10, width * 0.36);
     const box = { left, right: width - 16, top: 4, bottom: height - 40 };
-    const values = rows.flatMap((row) => [row.value, row.low, row.high]).filter(finite);
+    const values = rows.flatMap((row) => [row.value, row.low, row.high, row.also?.low, row.also?.high]).filter(finite);
     let [low, high] = [Math.min(...values, zero ? 0 : Infinity), Math.max(...values, zero ? 0 : -Infinity)];
     if (!(high > low)) [low, high] = [low - 1, high + 1];
     const pad = 0.1 * (high - low);
@@ -254,7 +255,12 @@ export function intervalChart(host, { title, rows, xLabel = "", zero = false, fo
       group.append(s("text", { class: "name", x: left - 10, y: y(i) + 4, "text-anchor": "end" }, clip(row.name, most)));
       if (zero && !finite(row.low)) group.append(s("line", { class: "stem", x1: x(0), x2: x(row.value), y1: y(i), y2: y(i) }));
       if (finite(row.low)) group.append(s("line", { class: "interval", x1: x(row.low), x2: x(row.high), y1: y(i), y2: y(i) }));
-      group.append(s("circle", { class: "dot", cx: x(row.value), cy: y(i), r: 6.5 }));
+      if (finite(row.value)) group.append(s("circle", { class: "dot", cx: x(row.value), cy: y(i), r: 6.5 }));
+      if (row.also && finite(row.also.value)) {
+        const below = y(i) + 11;
+        group.append(s("line", { class: "interval also", x1: x(row.also.low), x2: x(row.also.high), y1: below, y2: below }),
+          s("circle", { class: "dot also", cx: x(row.also.value), cy: below, r: 4 }));
+      }
       const leftward = x(row.value) > box.left + 0.72 * (box.right - box.left);
       if (row.note !== undefined)
         group.append(s("text", { class: "value", x: x(row.value) + (leftward ? -12 : 12), y: y(i) - 8, "text-anchor": leftward ? "end" : "start" }, format(row.value)));
