@@ -366,7 +366,7 @@ def test_pages_and_files(client: TestClient) -> None:
     assert "default-src 'none'" in policy and "unsafe" not in policy
     assert page.headers["x-content-type-options"] == "nosniff" and page.headers["referrer-policy"] == "same-origin"
     assert "<script>" not in page.text and " style=" not in page.text and " onclick=" not in page.text
-    for name in ("style.css", "studio.css", "lib.js", "charts.js", "studio.js", "icon.svg", "plotly.min.js"):
+    for name in ("style.css", "studio.css", "lib.js", "charts.js", "studio.js", "icon.svg"):
         file = client.get(f"/static/{name}")
         assert file.status_code == 200 and file.headers["etag"], name
         assert client.get(f"/static/{name}", headers={"if-none-match": file.headers["etag"]}).status_code == 304

@@ -26,7 +26,6 @@ __all__ = ["for_people", "install", "render", "router", "wants_page"]
 
 HERE = Path(__file__).parent
 TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
-PLOTLY = "plotly.min.js"
 POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -125,16 +124,9 @@ class Asset(NamedTuple):
 
 
 @cache
-def asset(name: str) -> Asset | None:
-    """A file of ``static``, by its plain name; None for any other name."""
-    if name == PLOTLY:
-        from plotly.offline import get_plotlyjs  # travels inside the wheel
-
-        content = get_plotlyjs().encode()
-    elif name in _names():
-        content = (HERE / "static" / name).read_bytes()
-    else:
-        return None
+def asset(name: str) -> Asset:
+    """A file of ``static``, by its plain name."""
+    content = (HERE / "static" / name).read_bytes()
     return Asset(content, TYPES[Path(name).suffix], f'"{hashlib.sha256(content).hexdigest()[:20]}"')
 
 
@@ -146,11 +138,10 @@ def _names() -> frozenset[str]:
 @router.get("/static/{name}")
 def static(name: str, request: Request) -> Response:
     """A script, a style sheet or a picture; browsers ask again whether it changed, and are told in a few bytes."""
-    found = asset(name) if name == PLOTLY or name in _names() else None
-    if found is None:
+    if name not in _names():
         raise ServiceError(404, "there is no such file")
-    lasting = "public, max-age=86400" if name == PLOTLY else "no-cache"
-    headers = {"ETag": found.tag, "Cache-Control": lasting, "X-Content-Type-Options": "nosniff"}
+    found = asset(name)
+    headers = {"ETag": found.tag, "Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
     if found.tag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
     return Response(found.content, media_type=found.kind, headers=headers)
