@@ -31,6 +31,7 @@ class Batch:
         self.campaigns: dict[str, Campaign] = {}
         self.decisions: dict[tuple[int, int], dict[str, Any]] = {}
         self.rewards: dict[tuple[int, int], dict[str, Any]] = {}
+        self._looked: set[tuple[int, int]] = set()  # decisions whose rewards are known, also where there are none
         self.units: dict[tuple[int, str], int] = {}
         self.requests: dict[tuple[int, str], dict[str, Any]] = {}
         self._touched: set[int] = set()  # campaigns whose counters changed
@@ -59,7 +60,8 @@ class Batch:
 
     def look_up_rewards(self, campaign: Campaign, numbers: Iterable[int]) -> None:
         """Decisions and, where they have them, rewards."""
-        wanted = [n for n in set(numbers) if (campaign.id, n) not in self.decisions]
+        wanted = [n for n in set(numbers) if (campaign.id, n) not in self._looked]
+        self._looked.update((campaign.id, n) for n in wanted)
         for low in range(0, len(wanted), _LOOK_UP):
             some = wanted[low : low + _LOOK_UP]
             for table, found in ((decisions, self.decisions), (rewards, self.rewards)):
@@ -91,9 +93,11 @@ class Batch:
     def add_decisions(self, campaign: Campaign, rows: list[dict[str, Any]]) -> None:
         self._new["decisions"] += rows
         for row in rows:
+            place = campaign.id, row["number"]
+            self.decisions[place] = row
+            self._looked.add(place)
             if row["unit"] is not None:
                 self.units[campaign.id, row["unit"]] = row["number"]
-                self.decisions[campaign.id, row["number"]] = row
 
     def settle(self, campaign: Campaign, decision: dict[str, Any], value: float | None, kind: str) -> None:
         """Count what a decision's arm paid, or (None) give it up."""

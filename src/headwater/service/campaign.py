@@ -122,7 +122,9 @@ class Campaign:
             mine = decisions.c.campaign == self.id
             for low in range(self.decided, counters.decided, CHUNK):
                 high = min(low + CHUNK, counters.decided)
-                for arm, source in connection.execute(query.where(mine, decisions.c.number.between(low + 1, high))):
+                # all of them before the first counts: what fails half-way must not be counted by half
+                made = connection.execute(query.where(mine, decisions.c.number.between(low + 1, high))).all()
+                for arm, source in made:
                     if source != HOLDOUT:
                         self.policy.expect(arm)
                 self.decided = high
@@ -131,9 +133,11 @@ class Campaign:
             mine = rewards.c.campaign == self.id
             for low in range(self.settled, counters.settled, CHUNK):
                 high = min(low + CHUNK, counters.settled)
-                for arm, value, learned in connection.execute(query_rewards.where(mine, rewards.c.seq.between(low + 1, high))):
+                paid = connection.execute(query_rewards.where(mine, rewards.c.seq.between(low + 1, high))).all()
+                for arm, value, learned in paid:
                     self.learn(arm, value, learned)
                 self.settled = high
+            self.doubted = self.policy.doubted  # whoever counted those rewards has said so
         self.counters = counters
 
     def learn(self, arm: int, value: float | None, learned: bool) -> None:

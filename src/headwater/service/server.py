@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 from collections.abc import Callable
 
@@ -57,6 +58,8 @@ def serve(
         say("It has no keys: everybody on this machine may do everything (headwater key create makes one).")
     if player is not None:
         player.start()
+    # uvicorn ends in good order and then sends itself the same signal again: that one does nothing, and the status is 0
+    signal.signal(signal.SIGTERM, lambda *_: None)
     try:
         uvicorn.Server(config).run(sockets=[listening])
     finally:
