@@ -407,8 +407,8 @@ def told(kind: str, replicas: int, found: dict[str, Any]) -> str:
     where = kind if replicas == 1 else f"{kind}, {replicas} replicas"
     lines = (
         f"{where}: {found['kills']} kills; {found['decisions']:,} decisions and {found['rewards']:,} rewards acknowledged, "
-        f"{len(found['wrong'])} lost, doubled or different; a server was ready again after {found['restart_median']:.1f} s (median), "
-        f"{found['restart_max']:.1f} s (longest)"
+        f"{len(found['wrong'])} lost, doubled or different; a server was ready again after "
+        f"{found['restart_median']:.1f} s (median), {found['restart_max']:.1f} s (longest)"
     )
     if replicas > 1:
         lines += (

@@ -71,7 +71,7 @@ class Asked:
 
 
 _TWICE = "nothing counts twice, a decision if it has the same Idempotency-Key"
-_SLOW = f"the database has not answered for {PATIENCE:g} s; try again: {_TWICE}"
+_SLOW = f"the database has not answered yet; try again: {_TWICE}"
 
 
 def _later(message: str) -> ServiceError:
