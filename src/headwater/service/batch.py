@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection, bindparam, func, insert, select, update
 
 from headwater.service.campaign import COUNTERS, HOLDOUT, Campaign, Config, Counters
 from headwater.service.tables import campaigns, decisions, events, refusals, requests, rewards
@@ -14,6 +14,8 @@ from headwater.service.tables import campaigns, decisions, events, refusals, req
 SNAPSHOT_EVERY = 5000
 """Rows of the logs after which a policy's state is stored, so that a restart need not read them again."""
 
+MAKING = 0x6D616B65
+"""The number of PostgreSQL's lock for whoever makes a campaign."""
 _LOOK_UP = 500  # values in one IN (…)
 _COUNTED = (
     update(campaigns)
@@ -50,6 +52,11 @@ class Batch:
             campaign.lock.acquire()
             self.campaigns[row.slug] = campaign
             catch_up(self.connection, campaign, counters)
+
+    def alone(self) -> None:
+        """Until the end no other process makes a campaign. SQLite has one writer anyway."""
+        if self.connection.dialect.name == "postgresql":
+            self.connection.execute(select(func.pg_advisory_xact_lock(MAKING)))
 
     def unlock(self) -> None:
         for campaign in self.campaigns.values():

@@ -222,7 +222,7 @@ class Desk:
         except Exception as error:  # noqa: BLE001 - whatever it was, everybody must be told
             self._fail(asked, error, again)
             return
-        self._trouble = None
+        self._found()
         self.watch.committed(len(asked), time.perf_counter() - start)
         self._tell(asked)
 
@@ -261,8 +261,7 @@ class Desk:
     def _fail(self, asked: list[Asked], error: Exception, again: bool) -> None:
         """Tell everybody that the database is away; or, where it was something else, find out whose fault it was."""
         if isinstance(error, SQLAlchemyError) and not isinstance(error, _OF_ONE):
-            self._trouble = reason(error)
-            log.error("the database failed: %s", self._trouble)
+            self._lost(error)
             self.watch.failed()
             for one in asked:
                 one.error = _later(f"the database does not answer ({self._trouble}); try again: {_TWICE}")
@@ -276,6 +275,16 @@ class Desk:
             asked[0].error = ServiceError(500, "something went wrong here; the server's log says what")
             self._tell(asked)
 
+    def _lost(self, error: Exception) -> None:
+        before, self._trouble = self._trouble, reason(error)
+        if before is None:  # once, not for every request
+            log.error("the database does not answer: %s", self._trouble)
+
+    def _found(self) -> None:
+        if self._trouble is not None:
+            log.warning("the database answers again")
+        self._trouble = None
+
     def _look_around(self) -> None:
         """Take in what other processes wrote, and settle what is due."""
         due: list[str] = []
@@ -288,9 +297,9 @@ class Desk:
                 due = [slug for slug, campaign in self.campaigns.items() if campaign.is_due(connection, self.clock())]
             if self._trouble is not None:  # reading alone does not show that it is over: the disk may be full
                 self.store.probe()
-                self._trouble = None
+                self._found()
         except SQLAlchemyError as error:
-            self._trouble = reason(error)
+            self._lost(error)
             return
         except Exception:  # whatever it was, the desk goes on
             log.exception("looking at the database failed")

@@ -262,6 +262,7 @@ class Create(Operation):
         return set()
 
     def run(self, batch: Batch) -> dict[str, Any]:
+        batch.alone()  # so that a name which is free stays so
         slug = self._slug(batch)
         row = {
             "slug": slug,
