@@ -169,7 +169,7 @@ def test_many_open_an_empty_database_at_once(database: str) -> None:
     [
         ("mysql://x/y", "--database: got mysql"),
         ("sqlite://", "--database: got a database in memory; expected a file, so that nothing is lost"),
-        ("postgresql://[", "--database: this is no address; expected a file, or postgresql://user@host/name"),
+        ("postgresql://a:b:c/d", "--database: this is no address; expected a file, or postgresql://user@host/name"),
     ],
 )
 def test_addresses_that_are_none(address: str, message: str) -> None:
