@@ -87,19 +87,9 @@ class Walk:
             ["decide", "settle", "late", "status", "arm", "restart", "break", "change"], [8, 8, 1, 1, 1, 0.6, 0.6, 0.5]
         )[0]
         if what == "decide":
-            units = [f"u{rng.randrange(20)}" for _ in range(3)] if rng.random() < 0.3 else [None] * rng.randrange(1, 6)
-            made = self.ask(Decide("c", units, key=rng.choice([None, f"k{rng.randrange(30)}"])))
-            for one in made or []:
-                assert self.made.setdefault(one["id"], one["arm"]) == one["arm"]
+            self.decide()
         elif what == "settle" and self.made:
-            some = [
-                (d, self.value(self.made[d])) for d in rng.sample(list(self.made), min(len(self.made), rng.randrange(1, 5)))
-            ]
-            told = self.ask(Settle(some, many=True))
-            refused = {one["decision"] for one in told["refused"]}
-            for decision, value in some:
-                if decision not in refused:
-                    assert self.paid.setdefault(decision, value) == value
+            self.settle()
         elif what == "late":
             self.clock += rng.choice([-5, 1, 20, 100])
             time.sleep(2 * desk_module.TICK)
@@ -116,6 +106,23 @@ class Walk:
             i = rng.randrange(2)
             self.end(i)
             self.desks[i] = self.start()
+
+    def decide(self) -> None:
+        units: list[str | None] = [None] * self.rng.randrange(1, 6)
+        if self.rng.random() < 0.3:
+            units = [f"u{self.rng.randrange(20)}" for _ in units]
+        made = self.ask(Decide("c", units, key=self.rng.choice([None, f"k{self.rng.randrange(30)}"])))
+        for one in made or []:
+            assert self.made.setdefault(one["id"], one["arm"]) == one["arm"]
+
+    def settle(self) -> None:
+        names = self.rng.sample(list(self.made), min(len(self.made), self.rng.randrange(1, 5)))
+        some = [(name, self.value(self.made[name])) for name in names]
+        told = self.ask(Settle(some, many=True))
+        refused = {one["decision"] for one in told["refused"]}
+        for decision, value in some:
+            if decision not in refused:
+                assert self.paid.setdefault(decision, value) == value
 
     def agree(self) -> None:
         """Every process knows the same, and so does one that starts from nothing."""

@@ -211,6 +211,15 @@ def test_a_reader_has_one_view(store: Store) -> None:
         assert connection.execute(count).scalar_one() == 1
 
 
+def test_whoever_checks_everything_has_time(fresh_postgres: str) -> None:
+    store = Store(fresh_postgres)
+    shown = text("SHOW statement_timeout")
+    for patient, limit in ((False, "15s"), (True, "0"), (False, "15s")):
+        with store.read(patient=patient) as connection:
+            assert connection.execute(shown).scalar_one() == limit
+    store.close()
+
+
 # Backups.
 
 

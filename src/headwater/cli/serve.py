@@ -101,7 +101,7 @@ def check(database: Database = "headwater.db", as_json: Json = False) -> None:
     from headwater.service.logs import check_database
 
     wrong: dict[str, list[str]] = {}
-    with _existing(database) as store, store.read() as connection:
+    with _existing(database) as store, store.read(patient=True) as connection:
         for slug, found in check_database(connection):
             wrong[slug] = found
             if not as_json:

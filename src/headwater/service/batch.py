@@ -43,7 +43,8 @@ class Batch:
 
     def lock(self, slugs: Collection[str]) -> None:
         """Lock the rows of these campaigns, in one order for everybody, and bring what is in memory up to date."""
-        query = select(campaigns.c.id, campaigns.c.slug, *COUNTERS).where(campaigns.c.slug.in_(sorted(slugs)))
+        possible = sorted(slug for slug in slugs if "\0" not in slug)  # which PostgreSQL refuses, and everything with it
+        query = select(campaigns.c.id, campaigns.c.slug, *COUNTERS).where(campaigns.c.slug.in_(possible))
         for row in self.connection.execute(query.order_by(campaigns.c.id).with_for_update()).all():
             counters = Counters(*row[2:])
             campaign = self.known.get(row.slug)

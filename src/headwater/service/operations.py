@@ -76,6 +76,10 @@ class Decide(Operation):
     shown: str | None = None
     key: str | None = None
 
+    def __post_init__(self) -> None:
+        if any(unit is not None and "\0" in unit for unit in self.units):
+            raise ServiceError(422, "unit: got a text with a NUL in it, which PostgreSQL cannot keep; expected one without")
+
     def slugs(self) -> set[str]:
         return {self.slug}
 

@@ -73,12 +73,14 @@ class Store:
             connection.execute(text("UPDATE alembic_version SET version_num = version_num"))
 
     @contextmanager
-    def read(self) -> Iterator[Connection]:
-        """One consistent view for as long as the block lasts."""
+    def read(self, *, patient: bool = False) -> Iterator[Connection]:
+        """One consistent view for as long as the block lasts. ``patient``: a statement may take as long as it takes."""
         with self.engine.connect() as connection:
             if not self.sqlite:
                 connection = connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
             with connection.begin():
+                if patient and not self.sqlite:
+                    connection.execute(text("SET LOCAL statement_timeout = 0"))
                 yield connection
 
     def close(self) -> None:
@@ -124,7 +126,7 @@ class Store:
         copy = Store(f"sqlite:///{part}")
         try:
             copy.upgrade()
-            with _told(self), self.read() as source, copy.write() as target:
+            with _told(self), self.read(patient=True) as source, copy.write() as target:
                 for table in metadata.sorted_tables:
                     rows[table.name] = 0
                     found = source.execution_options(stream_results=True, yield_per=5000).execute(select(table))
