@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -30,15 +32,20 @@ class Role(StrEnum):
     admin = "admin"
 
 
-def open_store(database: str) -> Store:
-    """The database, its driver loaded; a sentence if the service is not installed."""
+@contextmanager
+def open_store(database: str) -> Iterator[Store]:
+    """The database until the block ends; a sentence if the service is not installed."""
     try:
         from headwater.service.store import Store
     except ImportError as error:
         raise ProblemError(
             f'the service needs more packages ({error.name} is missing): pip install "headwater[serve]"'
         ) from None
-    return Store(database)
+    store = Store(database)
+    try:
+        yield store
+    finally:
+        store.close()
 
 
 def serve(
@@ -50,14 +57,14 @@ def serve(
     demo: Annotated[bool, typer.Option("--demo", help="Make a key and a demo campaign with visitors of its own.")] = False,
 ) -> None:
     """Run the decision service: HTTP under /v1, pages for people, everything durable before it is answered."""
-    store = open_store(database)
-    from headwater.service.app import Limits
-    from headwater.service.server import serve as run
+    with open_store(database) as store:
+        from headwater.service.app import Limits
+        from headwater.service.server import serve as run
 
-    run(
-        store, host=host, port=port, limits=Limits(rate=rate, body=body_limit), demo=demo,
-        say=lambda line: typer.echo(line, err=True),
-    )  # fmt: skip
+        run(
+            store, host=host, port=port, limits=Limits(rate=rate, body=body_limit), demo=demo,
+            say=lambda line: typer.echo(line, err=True),
+        )  # fmt: skip
 
 
 db = typer.Typer(
@@ -71,8 +78,8 @@ key = typer.Typer(
 @db.command(epilog="Example:  headwater db upgrade --database postgresql://headwater@db/headwater")
 def upgrade(database: Database = "headwater.db") -> None:
     """Bring the schema up to date (a new database gets its tables)."""
-    store = open_store(database)
-    before, after = store.upgrade()
+    with open_store(database) as store:
+        before, after = store.upgrade()
     typer.echo(f"{store}: schema {after}" + (", as before" if before == after else f", before {before or 'none'}"))
 
 
@@ -83,8 +90,8 @@ def backup(
 ) -> None:
     """Copy everything, as of one moment and while the service runs, into one SQLite file."""
     check_target("output", output)
-    store = _existing(database)
-    rows = store.backup(output)
+    with _existing(database) as store:
+        rows = store.backup(output)
     typer.echo(f"{output}: {rows['campaigns']:,} campaigns, {rows['decisions']:,} decisions, {rows['rewards']:,} rewards")
 
 
@@ -93,9 +100,8 @@ def check(database: Database = "headwater.db", as_json: Json = False) -> None:
     """Read both logs from their first row and compare with every count that is stored; status 2 if anything differs."""
     from headwater.service.logs import check_database
 
-    store = _existing(database)
     wrong: dict[str, list[str]] = {}
-    with store.read() as connection:
+    with _existing(database) as store, store.read(patient=True) as connection:
         for slug, found in check_database(connection):
             wrong[slug] = found
             if not as_json:
@@ -121,10 +127,10 @@ def create(
     """Make a key. It is shown this once; the database keeps a hash."""
     from headwater.service.keys import create_key
 
-    store = open_store(database)
-    store.open()
-    with store.write() as connection:
-        text, made = create_key(connection, name, role.value)
+    with open_store(database) as store:
+        store.open()
+        with store.write() as connection:
+            text, made = create_key(connection, name, role.value)
     if as_json:
         print_json({"key": text, "id": made.id, "name": made.name, "role": made.role})
     else:
@@ -137,7 +143,7 @@ def list_(database: Database = "headwater.db", as_json: Json = False) -> None:
     """The keys, without their secrets."""
     from headwater.service.keys import list_keys
 
-    with _existing(database).read() as connection:
+    with _existing(database) as store, store.read() as connection:
         found = list_keys(connection)
     if as_json:
         print_json({"keys": [{"id": k.id, "name": k.name, "role": k.role, "revoked": k.revoked is not None} for k in found]})
@@ -157,18 +163,18 @@ def revoke(
     """Revoke a key; a running service forgets it within a second."""
     from headwater.service.keys import revoke_key
 
-    store = _existing(database)
-    with store.write() as connection:
+    with _existing(database) as store, store.write() as connection:
         revoke_key(connection, id)
     typer.echo(f"{id} is revoked", err=True)
 
 
-def _existing(database: str) -> Store:
+@contextmanager
+def _existing(database: str) -> Iterator[Store]:
     """A database that has our tables already: a mistyped name makes no new one."""
-    store = open_store(database)
-    if store.sqlite and not Path(str(store.url.database)).is_file():
-        raise ProblemError(f"--database: there is no file {store.url.database}")
-    if store.revision() is None:
-        raise HeadwaterError(f"--database: {store} has no tables of headwater's")
-    store.open()
-    return store
+    with open_store(database) as store:
+        if store.sqlite and not Path(str(store.url.database)).is_file():
+            raise ProblemError(f"--database: there is no file {store.url.database}")
+        if store.revision() is None:
+            raise HeadwaterError(f"--database: {store} has no tables of headwater's")
+        store.open()
+        yield store

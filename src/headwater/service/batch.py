@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection, bindparam, func, insert, select, update
 
 from headwater.service.campaign import COUNTERS, HOLDOUT, Campaign, Config, Counters
 from headwater.service.tables import campaigns, decisions, events, refusals, requests, rewards
@@ -14,6 +14,8 @@ from headwater.service.tables import campaigns, decisions, events, refusals, req
 SNAPSHOT_EVERY = 5000
 """Rows of the logs after which a policy's state is stored, so that a restart need not read them again."""
 
+MAKING = 0x6D616B65
+"""The number of PostgreSQL's lock for whoever makes a campaign."""
 _LOOK_UP = 500  # values in one IN (…)
 _COUNTED = (
     update(campaigns)
@@ -31,6 +33,7 @@ class Batch:
         self.campaigns: dict[str, Campaign] = {}
         self.decisions: dict[tuple[int, int], dict[str, Any]] = {}
         self.rewards: dict[tuple[int, int], dict[str, Any]] = {}
+        self._looked: set[tuple[int, int]] = set()  # decisions whose rewards are known, also where there are none
         self.units: dict[tuple[int, str], int] = {}
         self.requests: dict[tuple[int, str], dict[str, Any]] = {}
         self._touched: set[int] = set()  # campaigns whose counters changed
@@ -40,7 +43,8 @@ class Batch:
 
     def lock(self, slugs: Collection[str]) -> None:
         """Lock the rows of these campaigns, in one order for everybody, and bring what is in memory up to date."""
-        query = select(campaigns.c.id, campaigns.c.slug, *COUNTERS).where(campaigns.c.slug.in_(sorted(slugs)))
+        possible = sorted(slug for slug in slugs if "\0" not in slug)  # which PostgreSQL refuses, and everything with it
+        query = select(campaigns.c.id, campaigns.c.slug, *COUNTERS).where(campaigns.c.slug.in_(possible))
         for row in self.connection.execute(query.order_by(campaigns.c.id).with_for_update()).all():
             counters = Counters(*row[2:])
             campaign = self.known.get(row.slug)
@@ -49,6 +53,11 @@ class Batch:
             campaign.lock.acquire()
             self.campaigns[row.slug] = campaign
             catch_up(self.connection, campaign, counters)
+
+    def alone(self) -> None:
+        """Until the end no other process makes a campaign. SQLite has one writer anyway."""
+        if self.connection.dialect.name == "postgresql":
+            self.connection.execute(select(func.pg_advisory_xact_lock(MAKING)))
 
     def unlock(self) -> None:
         for campaign in self.campaigns.values():
@@ -59,7 +68,8 @@ class Batch:
 
     def look_up_rewards(self, campaign: Campaign, numbers: Iterable[int]) -> None:
         """Decisions and, where they have them, rewards."""
-        wanted = [n for n in set(numbers) if (campaign.id, n) not in self.decisions]
+        wanted = [n for n in set(numbers) if (campaign.id, n) not in self._looked]
+        self._looked.update((campaign.id, n) for n in wanted)
         for low in range(0, len(wanted), _LOOK_UP):
             some = wanted[low : low + _LOOK_UP]
             for table, found in ((decisions, self.decisions), (rewards, self.rewards)):
@@ -91,9 +101,11 @@ class Batch:
     def add_decisions(self, campaign: Campaign, rows: list[dict[str, Any]]) -> None:
         self._new["decisions"] += rows
         for row in rows:
+            place = campaign.id, row["number"]
+            self.decisions[place] = row
+            self._looked.add(place)
             if row["unit"] is not None:
                 self.units[campaign.id, row["unit"]] = row["number"]
-                self.decisions[campaign.id, row["number"]] = row
 
     def settle(self, campaign: Campaign, decision: dict[str, Any], value: float | None, kind: str) -> None:
         """Count what a decision's arm paid, or (None) give it up."""

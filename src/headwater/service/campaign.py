@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from pydantic import ConfigDict, Field
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row, func, select
 
 from headwater.errors import HeadwaterError, ProblemError
 from headwater.files import build_problem
@@ -34,6 +35,9 @@ from headwater.service.tables import campaigns, decisions, rewards
 from headwater.service.wire import Settings
 from headwater.streams import TRAFFIC, seed_words, to_open_unit
 
+SKEW = 10.0
+"""Seconds by which the clocks of two replicas may differ without anybody looking for deadlines in the wrong order."""
+SWEEP = 5.0
 CHUNK = 5000
 """Rows of a log that are in memory at once."""
 
@@ -96,8 +100,11 @@ class Campaign:
         self.doubted: list[str] = []
         self._lots = seed_words(self.config.seed)
         self._pi: tuple[int, dict[str, float]] = (-1, {})
-        self._due: tuple[int, float] | None = None
-        self._scanned = 0  # up to here no decision that is not expired has a deadline
+        self._due: tuple[int, float] | None = None  # the first decision that is not expired and has a deadline
+        self._free = 0  # up to here no decision that is not expired has one
+        self._scanned = 0  # up to here it is known whether deadlines come in order
+        self._tangled = 0  # the last whose deadline came before that of the one before it
+        self._swept = -SWEEP
 
     def _make_policy(self, row: Row[Any]) -> Policy:
         """From the snapshot where there is one that this release reads, else from nothing; the logs bring the rest."""
@@ -122,7 +129,9 @@ class Campaign:
             mine = decisions.c.campaign == self.id
             for low in range(self.decided, counters.decided, CHUNK):
                 high = min(low + CHUNK, counters.decided)
-                for arm, source in connection.execute(query.where(mine, decisions.c.number.between(low + 1, high))):
+                # all of them before the first counts: what fails half-way must not be counted by half
+                made = connection.execute(query.where(mine, decisions.c.number.between(low + 1, high))).all()
+                for arm, source in made:
                     if source != HOLDOUT:
                         self.policy.expect(arm)
                 self.decided = high
@@ -131,9 +140,11 @@ class Campaign:
             mine = rewards.c.campaign == self.id
             for low in range(self.settled, counters.settled, CHUNK):
                 high = min(low + CHUNK, counters.settled)
-                for arm, value, learned in connection.execute(query_rewards.where(mine, rewards.c.seq.between(low + 1, high))):
+                paid = connection.execute(query_rewards.where(mine, rewards.c.seq.between(low + 1, high))).all()
+                for arm, value, learned in paid:
                     self.learn(arm, value, learned)
                 self.settled = high
+            self.doubted = self.policy.doubted  # whoever counted those rewards has said so
         self.counters = counters
 
     def learn(self, arm: int, value: float | None, learned: bool) -> None:
@@ -146,22 +157,37 @@ class Campaign:
             self.policy.update(self.names[arm], value)
 
     def is_due(self, connection: Connection, at: float) -> bool:
-        """Whether the first decision with a deadline, of those that were not looked at yet, has passed it. Amortised O(1)."""
+        """Whether a decision's deadline may have passed: of the first that has one and was not looked at yet. Amortised O(1).
+
+        Deadlines come in the order of decisions, but for clocks that jump and deadlines that are made shorter. Where they do
+        not, what is behind the first is looked for every ``SWEEP`` seconds.
+        """
         expired, decided = self.counters.expired, self.counters.decided
-        if self._due is not None and self._due[0] <= expired:
-            self._due = None
-        low = max(expired, self._scanned)
-        if self._due is None and low < decided:
-            mine = (
-                (decisions.c.campaign == self.id) & decisions.c.number.between(low + 1, decided) & decisions.c.due.is_not(None)
-            )
-            query = select(decisions.c.number, decisions.c.due).where(mine).order_by(decisions.c.number).limit(1)
-            row = connection.execute(query).first()
-            if row is None:
-                self._scanned = decided
-            else:
-                self._due = (row.number, row.due)
-        return self._due is not None and self._due[1] <= at
+        mine = (decisions.c.campaign == self.id) & decisions.c.due.is_not(None)
+        if self._scanned < decided:
+            low = max(expired, self._scanned)
+            before = func.lag(decisions.c.due).over(order_by=decisions.c.number).label("before")
+            some = select(decisions.c.number, decisions.c.due, before).where(mine, decisions.c.number.between(low, decided))
+            each = some.subquery()
+            earlier = select(func.max(each.c.number)).where(each.c.due < each.c.before - SKEW)
+            self._tangled = max(self._tangled, connection.execute(earlier).scalar_one() or 0)
+            self._scanned = decided
+        if self._due is None or self._due[0] <= expired:
+            query = select(decisions.c.number, decisions.c.due).where(mine, decisions.c.number > max(expired, self._free))
+            row = connection.execute(query.order_by(decisions.c.number).limit(1)).first()
+            self._due = None if row is None else (row.number, row.due)
+            self._free = self._free if row is not None else decided
+        if self._due is None or self._due[1] <= at:
+            return self._due is not None
+        if not self.tangled or time.monotonic() < self._swept + SWEEP:
+            return False
+        self._swept = time.monotonic()
+        return True
+
+    @property
+    def tangled(self) -> bool:
+        """Whether, behind the first decision that waits, others may be due before it."""
+        return self._tangled > self.counters.expired
 
     def reconfigure(self, config: Config) -> None:
         """Go on with other settings; what was learned stays."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, and_, func, select
 
+from headwater.errors import HeadwaterError
 from headwater.policies import Policy, make_spec
 from headwater.service.batch import catch_up, load
 from headwater.service.campaign import CHUNK, COUNTERS, HOLDOUT, Campaign, Counters, moment
@@ -117,8 +118,19 @@ def _check(connection: Connection, id_: int, counters: Counters) -> list[str]:
     ).scalar_one()
     if lost:
         found.append(f"rewards: {lost:,} have no decision, or another arm")
+    late = connection.execute(
+        select(func.count())
+        .select_from(decisions.outerjoin(rewards, paid))
+        .where(decisions.c.campaign == id_, decisions.c.number <= counters.expired, decisions.c.due.is_not(None))
+        .where(rewards.c.number.is_(None))
+    ).scalar_one()
+    if late or counters.expired > counters.decided:
+        found.append(f"expired: {late:,} decisions up to number {counters.expired:,} still wait")
     if not found:
-        found += _compare(connection, id_, counters)
+        try:
+            found += _compare(connection, id_, counters)
+        except HeadwaterError as error:
+            found.append(f"rewards: cannot be counted: {error}")
     return found
 
 

@@ -31,7 +31,7 @@ from headwater.service.campaign import (
     paused,
     warm_up,
 )
-from headwater.service.tables import campaigns, decisions
+from headwater.service.tables import campaigns, decisions, rewards
 from headwater.service.wire import CampaignBody, CampaignChange
 
 MOST_TEXT = 5_000_000
@@ -75,6 +75,10 @@ class Decide(Operation):
     units: list[str | None]
     shown: str | None = None
     key: str | None = None
+
+    def __post_init__(self) -> None:
+        if any(unit is not None and "\0" in unit for unit in self.units):
+            raise ServiceError(422, "unit: got a text with a NUL in it, which PostgreSQL cannot keep; expected one without")
 
     def slugs(self) -> set[str]:
         return {self.slug}
@@ -217,17 +221,26 @@ class Expire(Operation):
             if due is not None and due > batch.at:
                 break
             passed.append((number, due))
-        if not passed:
-            return 0
-        batch.look_up_rewards(campaign, (number for number, due in passed if due is not None))
+        behind = self._behind(batch, campaign) if campaign.tangled and len(passed) < self.most else []
+        due_now = dict.fromkeys([number for number, due in passed if due is not None] + behind)
+        batch.look_up_rewards(campaign, due_now)
         default = campaign.config.default_reward
-        for number, due in passed:
-            if due is not None and (campaign.id, number) not in batch.rewards:
+        for number in due_now:
+            if (campaign.id, number) not in batch.rewards:
                 row = batch.decisions[campaign.id, number]
                 batch.settle(campaign, row, default, FORGOTTEN if default is None else DEFAULT)
-        campaign.counters = campaign.counters._replace(expired=passed[-1][0])
-        batch.touch(campaign)
-        return len(passed)
+        if passed:
+            campaign.counters = campaign.counters._replace(expired=passed[-1][0])
+            batch.touch(campaign)
+        return max(len(passed), len(behind))
+
+    def _behind(self, batch: Batch, campaign: Campaign) -> list[int]:
+        """What is due behind a decision that is not. O(decisions that are not expired)."""
+        paid = (rewards.c.campaign == decisions.c.campaign) & (rewards.c.number == decisions.c.number)
+        query = select(decisions.c.number).select_from(decisions.outerjoin(rewards, paid)).where(rewards.c.number.is_(None))
+        query = query.where(decisions.c.campaign == campaign.id, decisions.c.number > campaign.counters.expired)
+        query = query.where(decisions.c.due <= batch.at).order_by(decisions.c.number).limit(self.most)
+        return list(batch.connection.execute(query).scalars())
 
 
 @dataclass
@@ -253,6 +266,7 @@ class Create(Operation):
         return set()
 
     def run(self, batch: Batch) -> dict[str, Any]:
+        batch.alone()  # so that a name which is free stays so
         slug = self._slug(batch)
         row = {
             "slug": slug,

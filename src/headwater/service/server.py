@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import threading
 from collections.abc import Callable
@@ -68,6 +69,8 @@ def serve(
     threading.Thread(target=_warm_up, args=(say,), name="headwater-warm-up", daemon=True).start()
     if player is not None:
         player.start()
+    # uvicorn ends in good order and then sends itself the same signal again: that one does nothing, and the status is 0
+    signal.signal(signal.SIGTERM, lambda *_: None)
     try:
         uvicorn.Server(config).run(sockets=[listening])
     finally:

@@ -17,7 +17,7 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, create_engine, event, func, insert, select
+from sqlalchemy import Connection, Engine, create_engine, event, func, insert, select, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
@@ -35,12 +35,12 @@ class DatabaseError(HeadwaterError):
     """A database that cannot be opened, or is not ours; the message says what to do."""
 
 
-def database_url(text: str) -> URL:
+def database_url(given: str) -> URL:
     """A database's address: ``postgresql://…``, ``sqlite:///…`` or just the name of a file."""
-    if "://" not in text:
-        return URL.create("sqlite", database=text or DEFAULT)
+    if "://" not in given:
+        return URL.create("sqlite", database=given or DEFAULT)
     try:
-        url = make_url(text)
+        url = make_url(given)
     except (ArgumentError, ValueError):
         raise DatabaseError("--database: this is no address; expected a file, or postgresql://user@host/name") from None
     if url.drivername in ("postgres", "postgresql"):
@@ -56,27 +56,36 @@ class Store:
     def __init__(self, address: str) -> None:
         self.url = database_url(address)
         self.sqlite = self.url.get_backend_name() == "sqlite"
-        self.engine = _sqlite(self.url) if self.sqlite else _postgres(self.url)
+        make = _sqlite if self.sqlite else _postgres
+        self.engine, self._writer = make(self.url), make(self.url)  # however many read, and slowly, a writer finds a connection
 
     def __str__(self) -> str:
         return self.url.render_as_string(hide_password=True)
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        with self.engine.connect().execution_options(**{WRITING: True}) as connection, connection.begin():
+        with self._writer.connect().execution_options(**{WRITING: True}) as connection, connection.begin():
             yield connection
 
+    def probe(self) -> None:
+        """Write, and change nothing: raises what a transaction would."""
+        with self.write() as connection:
+            connection.execute(text("UPDATE alembic_version SET version_num = version_num"))
+
     @contextmanager
-    def read(self) -> Iterator[Connection]:
-        """One consistent view for as long as the block lasts."""
+    def read(self, *, patient: bool = False) -> Iterator[Connection]:
+        """One consistent view for as long as the block lasts. ``patient``: a statement may take as long as it takes."""
         with self.engine.connect() as connection:
             if not self.sqlite:
                 connection = connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
             with connection.begin():
+                if patient and not self.sqlite:
+                    connection.execute(text("SET LOCAL statement_timeout = 0"))
                 yield connection
 
     def close(self) -> None:
         self.engine.dispose()
+        self._writer.dispose()
 
     def revision(self) -> str | None:
         """The schema's revision; None for a database without tables of ours."""
@@ -86,8 +95,7 @@ class Store:
     def upgrade(self) -> tuple[str | None, str]:
         """Bring the schema up to date; returns the revisions before and after."""
         before, config = self.revision(), _alembic()
-        if before is not None and before not in _known(config):
-            raise DatabaseError(f"{self}: its schema is {before}, which a later release wrote; upgrade headwater itself")
+        self._check_known(before, config)
         with _told(self), self.write() as connection:
             if not self.sqlite:  # one replica at a time
                 connection.execute(select(func.pg_advisory_xact_lock(0x68656164)))
@@ -97,13 +105,16 @@ class Store:
 
     def open(self) -> None:
         """Make the tables of an empty database; refuse one whose schema is not this release's."""
-        revision = self.revision()
+        revision, config = self.revision(), _alembic()
         if revision is None:
             self.upgrade()
-        elif revision != _head(_alembic()):
-            raise DatabaseError(
-                f"{self}: its schema is {revision}, this release needs {_head(_alembic())}: headwater db upgrade"
-            )
+        elif revision != _head(config):
+            self._check_known(revision, config)
+            raise DatabaseError(f"{self}: its schema is {revision}, this release needs {_head(config)}: headwater db upgrade")
+
+    def _check_known(self, revision: str | None, config: Config) -> None:
+        if revision is not None and revision not in _known(config):
+            raise DatabaseError(f"{self}: its schema is {revision}, which a later release wrote; upgrade headwater itself")
 
     def backup(self, path: Path) -> dict[str, int]:
         """Copy everything, as of one moment, into a new SQLite file that ``headwater serve`` can open; rows by table."""
@@ -115,7 +126,7 @@ class Store:
         copy = Store(f"sqlite:///{part}")
         try:
             copy.upgrade()
-            with _told(self), self.read() as source, copy.write() as target:
+            with _told(self), self.read(patient=True) as source, copy.write() as target:
                 for table in metadata.sorted_tables:
                     rows[table.name] = 0
                     found = source.execution_options(stream_results=True, yield_per=5000).execute(select(table))
@@ -176,6 +187,11 @@ def _postgres(url: URL) -> Engine:
         pool_timeout=BUSY,
         connect_args={
             "connect_timeout": int(BUSY),
+            # a server that is gone without a word is noticed in some ten seconds
+            "keepalives_idle": 5,
+            "keepalives_interval": 2,
+            "keepalives_count": 3,
+            "tcp_user_timeout": 10_000,
             "options": "-c statement_timeout=15s -c lock_timeout=10s -c idle_in_transaction_session_timeout=60s",
         },
     )

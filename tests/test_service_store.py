@@ -1,0 +1,373 @@
+"""The database itself, on SQLite and on PostgreSQL: its schema, opening it, backups, checks, and the commands about them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import inspect, text
+
+from headwater import cli
+from headwater.service import batch as batch_module
+from headwater.service.desk import Desk
+from headwater.service.logs import check_database
+from headwater.service.operations import Create, Decide, Settle
+from headwater.service.store import DatabaseError, Store
+from headwater.service.tables import metadata
+from headwater.service.wire import CampaignBody
+from service_tools import ADS, Running, pays
+
+
+class Outcome(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Outcome]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    monkeypatch.setenv("COLUMNS", "160")
+
+    def call(*arguments: object) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["headwater", *map(str, arguments)])
+        status = 0
+        try:
+            cli.main()
+        except SystemExit as stop:
+            status = stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 1
+        out, err = capsys.readouterr()
+        return Outcome(status, out, err)
+
+    return call
+
+
+@pytest.fixture
+def store(database: str) -> Iterator[Store]:
+    made = Store(database)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def filled(database: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A database with a campaign of some decisions, most of them paid, and a snapshot that knows some of both."""
+    monkeypatch.setattr(batch_module, "SNAPSHOT_EVERY", 20)
+    with desk_on(database) as desk:
+        fill(desk, 20)
+        fill(desk, 5)
+    return database
+
+
+class desk_on:  # noqa: N801 - reads like a function
+    def __init__(self, address: str) -> None:
+        self.desk = Desk(Store(address))
+        self.desk.store.open()
+
+    def __enter__(self) -> Desk:
+        self.desk.start()
+        return self.desk
+
+    def __exit__(self, *_: object) -> None:
+        self.desk.stop()
+        self.desk.store.close()
+
+
+def fill(desk: Desk, count: int) -> None:
+    if "ads" not in desk.campaigns:
+        body = CampaignBody(id="ads", name="ads", problem=ADS, policy="c-ucb", reward_deadline=1e6)
+        desk.submit(Create(body)).result(timeout=300)
+    made = desk.submit(Decide("ads", [None] * count)).result(timeout=60)
+    paid = [(one["id"], pays(one["arm"], 1)) for one in made[1:]]
+    assert desk.submit(Settle(paid, many=True)).result(timeout=60)["counted"] == count - 1
+
+
+def found(address: str) -> dict[str, list[str]]:
+    store = Store(address)
+    try:
+        with store.read() as connection:
+            return dict(check_database(connection))
+    finally:
+        store.close()
+
+
+def change(address: str, *statements: str) -> None:
+    store = Store(address)
+    try:
+        with store.write() as connection:
+            for statement in statements:
+                connection.execute(text(statement))
+    finally:
+        store.close()
+
+
+# The schema.
+
+
+def test_migrations_make_exactly_the_tables(store: Store) -> None:
+    store.open()
+    with store.engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, metadata) == []
+        assert set(inspect(connection).get_table_names()) == {*metadata.tables, "alembic_version"}
+    assert store.upgrade() == ("0001", "0001")  # once more changes nothing
+
+
+def test_opening_what_is_empty_old_or_newer(store: Store) -> None:
+    assert store.revision() is None
+    store.open()
+    assert store.revision() == "0001"
+    store.open()
+    with store.write() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    newer = "its schema is 9999, which a later release wrote; upgrade headwater itself"
+    for act in (store.open, store.upgrade):
+        with pytest.raises(DatabaseError, match=newer):
+            act()
+
+
+def test_opening_an_old_one(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.open()
+    monkeypatch.setattr("headwater.service.store._head", lambda config: "0002")
+    with pytest.raises(DatabaseError, match="its schema is 0001, this release needs 0002: headwater db upgrade"):
+        store.open()
+
+
+def test_many_open_an_empty_database_at_once(database: str) -> None:
+    failed = []
+
+    def opened() -> None:
+        store = Store(database)
+        try:
+            store.open()
+        except Exception as error:  # noqa: BLE001 - each is a finding
+            failed.append(error)
+        finally:
+            store.close()
+
+    threads = [threading.Thread(target=opened) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert failed == []
+    assert found(database) == {}
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("mysql://x/y", "--database: got mysql"),
+        ("sqlite://", "--database: got a database in memory; expected a file, so that nothing is lost"),
+        ("postgresql://a:b:c/d", "--database: this is no address; expected a file, or postgresql://user@host/name"),
+    ],
+)
+def test_addresses_that_are_none(address: str, message: str) -> None:
+    with pytest.raises(DatabaseError) as told:
+        Store(address)
+    assert str(told.value).startswith(message)
+
+
+def test_a_database_that_cannot_be_opened(tmp_path: Path) -> None:
+    (tmp_path / "text.db").write_text("no database " * 1000)
+    with pytest.raises(DatabaseError, match=r"text\.db: file is not a database"):
+        Store(str(tmp_path / "text.db")).open()
+    with pytest.raises(DatabaseError, match="unable to open database file"):
+        Store(str(tmp_path / "nowhere" / "x.db")).open()
+    with pytest.raises(DatabaseError) as told:
+        Store("postgresql://nobody:secret@127.0.0.1:1/x").open()
+    assert "secret" not in str(told.value)
+    assert "connection" in str(told.value)
+
+
+def test_a_write_that_fails_leaves_nothing(store: Store) -> None:
+    store.open()
+    with pytest.raises(ZeroDivisionError), store.write() as connection:
+        connection.execute(text("INSERT INTO keys (id, name, role, hash, created) VALUES ('a', 'b', 'read', 'c', 1)"))
+        raise ZeroDivisionError
+    with store.read() as connection:
+        assert connection.execute(text("SELECT count(*) FROM keys")).scalar_one() == 0
+
+
+def test_a_reader_has_one_view(store: Store) -> None:
+    store.open()
+    count = text("SELECT count(*) FROM keys")
+    with store.read() as connection:
+        assert connection.execute(count).scalar_one() == 0
+        with store.write() as other:
+            other.execute(text("INSERT INTO keys (id, name, role, hash, created) VALUES ('a', 'b', 'read', 'c', 1)"))
+        assert connection.execute(count).scalar_one() == 0
+    with store.read() as connection:
+        assert connection.execute(count).scalar_one() == 1
+
+
+def test_whoever_checks_everything_has_time(fresh_postgres: str) -> None:
+    store = Store(fresh_postgres)
+    shown = text("SHOW statement_timeout")
+    for patient, limit in ((False, "15s"), (True, "0"), (False, "15s")):
+        with store.read(patient=patient) as connection:
+            assert connection.execute(shown).scalar_one() == limit
+    store.close()
+
+
+# Backups.
+
+
+def test_a_backup_while_it_is_written_to(database: str, tmp_path: Path) -> None:
+    with desk_on(database) as desk:
+        fill(desk, 50)
+        stop = threading.Event()
+
+        def work() -> None:
+            for _ in range(2000):
+                if stop.is_set():
+                    return
+                fill(desk, 3)
+
+        writer = threading.Thread(target=work)
+        writer.start()
+        try:
+            rows = [desk.store.backup(tmp_path / f"{n}.db") for n in range(3)]
+        finally:
+            stop.set()
+            writer.join(timeout=60)
+        assert rows[0]["decisions"] >= 50
+        assert [one["rewards"] <= two["rewards"] for one, two in itertools.pairwise(rows)] == [True, True]
+    for n, counts in enumerate(rows):  # a consistent moment: its counts are those of its logs
+        path = tmp_path / f"{n}.db"
+        assert found(str(path)) == {"ads": []}
+        assert not list(tmp_path.glob(f"{n}.db?*"))
+        with Running(str(path)) as service:  # and it can be served
+            view = service.get("/v1/campaigns/ads")
+            assert (view["decisions"], view["rewards"]) == (counts["decisions"], counts["rewards"])
+            assert service.decide("ads")["id"] == f"ads.{counts['decisions'] + 1}"
+
+
+def test_a_backup_overwrites_nothing(store: Store, tmp_path: Path) -> None:
+    store.open()
+    (tmp_path / "there.db").write_text("mine")
+    with pytest.raises(DatabaseError, match="is there already; a backup overwrites nothing"):
+        store.backup(tmp_path / "there.db")
+    assert (tmp_path / "there.db").read_text() == "mine"
+    with pytest.raises(DatabaseError, match="unable to open"):
+        store.backup(tmp_path / "nowhere" / "x.db")
+
+
+# Tampering.
+
+
+def test_a_check_of_what_is_right(filled: str, run: Run) -> None:
+    assert found(filled) == {"ads": []}
+    assert run("db", "check", "--database", filled) == (0, "ads: right\n1 campaigns, all as their logs say\n", "")
+    told = run("db", "check", "--database", filled, "--json")
+    assert json.loads(told.out) == {"campaigns": {"ads": []}, "right": True}
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("UPDATE campaigns SET settled = settled - 1", "rewards: 23 rows, the last is 23, but 22 are stored"),
+        ("UPDATE campaigns SET decided = 99", "decisions: 25 rows, the last is 25, but 99 are stored"),
+        ("UPDATE campaigns SET refused = 1", "refusals: 0 rows, the last is 0, but 1 are stored"),
+        ("UPDATE campaigns SET expired = 25", "expired: 2 decisions up to number 25 still wait"),
+        ("DELETE FROM rewards WHERE seq = 3", "rewards: 22 rows, the last is 23, but 23 are stored"),
+        ("UPDATE rewards SET arm = 2 - arm WHERE arm <> 1", "have no decision, or another arm"),
+        ("UPDATE rewards SET value = 1 WHERE value = 2 AND seq < 19", "counts: what is stored differs from what the log says"),
+        ("UPDATE rewards SET value = 77 WHERE seq = 23", "rewards: cannot be counted: reward: got 77"),
+        ("UPDATE rewards SET learned = NOT learned WHERE seq = 3", "what is stored differs from what the log says"),
+        ("UPDATE decisions SET source = 'holdout' WHERE number = 1", "pending: what is stored differs from what the log says"),
+        ("SNAPSHOT", "counts: what is stored differs from what the log says"),
+    ],
+)
+def test_a_check_finds_what_was_changed(filled: str, run: Run, statement: str, message: str) -> None:
+    if statement == "SNAPSHOT":
+        store = Store(filled)
+        with store.write() as connection:
+            state: dict[str, Any] = json.loads(connection.execute(text("SELECT snapshot FROM campaigns")).scalar_one())
+            name = next(name for name, pairs in state["counts"].items() if pairs)
+            state["counts"][name][0][1] += 1
+            connection.execute(text("UPDATE campaigns SET snapshot = :text"), {"text": json.dumps(state)})
+        store.close()
+    else:
+        change(filled, statement)
+    assert any(message in line for line in found(filled)["ads"]), found(filled)
+    told = run("db", "check", "--database", filled)
+    assert told.status == 2
+    assert message in told.out
+    assert told.err == "error: 1 of 1 campaigns are not what their logs say: ads\n"
+    told = run("db", "check", "--database", filled, "--json")
+    assert told.status == 2
+    assert json.loads(told.out)["right"] is False
+
+
+# The commands.
+
+
+def test_db_upgrade_and_backup(database: str, tmp_path: Path, run: Run) -> None:
+    shown = str(Store(database))
+    told = run("db", "upgrade", "--database", database)
+    assert (told.status, told.out) == (0, f"{shown}: schema 0001, before none\n")
+    assert run("db", "upgrade", "--database", database).out == f"{shown}: schema 0001, as before\n"
+    copy = tmp_path / "copy.db"
+    assert run("db", "backup", copy, "--database", database).out == f"{copy}: 0 campaigns, 0 decisions, 0 rewards\n"
+    told = run("db", "backup", copy, "--database", database)
+    assert told.status == 2
+    assert "there" in told.err or "exists" in told.err
+    assert run("db", "check", "--database", copy).out == "0 campaigns, all as their logs say\n"
+
+
+def test_commands_want_a_database_that_is_there(fresh_postgres: str, tmp_path: Path, run: Run) -> None:
+    for words in (("db", "check"), ("key", "list"), ("key", "revoke", "x"), ("db", "backup", tmp_path / "y.db")):
+        told = run(*words, "--database", tmp_path / "no.db")
+        assert (told.status, told.err) == (2, f"error: --database: there is no file {tmp_path / 'no.db'}\n")
+        told = run(*words, "--database", fresh_postgres)
+        assert told.status == 2
+        assert "has no tables of headwater's" in told.err
+    assert not (tmp_path / "no.db").exists()
+
+
+def test_keys_from_end_to_end(database: str, run: Run) -> None:
+    told = run("key", "create", "shop", "--role", "admin", "--database", database)
+    key, _, id_ = told.out.strip(), *told.out.split("_")[:2]
+    assert key.startswith("hw_")
+    assert "not shown again" in told.err
+    other = json.loads(run("key", "create", "look", "--role", "read", "--database", database, "--json").out)
+    told = run("key", "list", "--database", database)
+    assert key not in told.out
+    assert [line.split()[0::3] for line in told.out.splitlines()] == [[id_, "shop"], [other["id"], "look"]]
+    with Running(database) as service:
+        headers = {"Authorization": f"Bearer {key}"}
+        body = {"name": "ads", "problem": ADS, "policy": "c-ucb"}
+        assert service.http.post("/v1/campaigns", json=body).status_code == 401
+        reader = {"Authorization": f"Bearer {other['key']}"}
+        assert service.http.post("/v1/campaigns", json=body, headers=reader).status_code == 403
+        assert service.http.post("/v1/campaigns", json=body, headers=headers).status_code == 201
+        assert run("key", "revoke", id_, "--database", database) == (0, "", f"{id_} is revoked\n")
+        for _ in range(400):  # within a second, where the machine is not busy
+            if service.http.get("/v1/campaigns", headers=headers).status_code == 401:
+                break
+            threading.Event().wait(0.05)
+        assert service.http.get("/v1/campaigns", headers=headers).status_code == 401
+        assert service.http.get("/v1/campaigns", headers=reader).status_code == 200
+    told = run("key", "revoke", id_, "--database", database)
+    assert (told.status, told.err) == (2, f'error: id: got "{id_}"; expected a key that is in use (headwater key list)\n')
+    assert "(revoked)" in run("key", "list", "--database", database).out
+    assert [k["revoked"] for k in json.loads(run("key", "list", "--database", database, "--json").out)["keys"]] == [True, False]
+    told = run("key", "create", "", "--database", database)
+    assert (told.status, told.err) == (2, "error: name: expected 1 to 200 printable characters, to tell keys apart by\n")
+
+
+def test_no_keys_yet(database: str, run: Run) -> None:
+    run("db", "upgrade", "--database", database)
+    told = run("key", "list", "--database", database)
+    assert (told.out, told.err) == ("", "No keys yet: headwater key create NAME --role admin\n")
