@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headwater.cli.serve import open_store
-from headwater.errors import ProblemError
+from headwater.errors import HeadwaterError, ProblemError
 from headwater.service.app import Limits
 from headwater.service.gate import Buckets
 from headwater.service.keys import ROLES, allows, create_key, find_key, list_keys, revoke_key
@@ -166,5 +166,5 @@ def test_databases_that_are_none() -> None:
         ("sqlite://", "got a database in memory; expected a file"),
         ("://nowhere", "this is no address"),
     ):
-        with pytest.raises(Exception, match=message):
-            open_store(text)
+        with pytest.raises(HeadwaterError, match=message), open_store(text):
+            pass
