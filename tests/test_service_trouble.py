@@ -82,10 +82,12 @@ class Proxy:
                     threading.Thread(target=self._pump, args=(source, target, source is client, lost), daemon=True).start()
 
     def _pump(self, source: socket.socket, target: socket.socket, asks: bool, lost: threading.Event) -> None:
+        wrote = False  # those who only read commit, too
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
                 self.moving.wait()
-                if asks and self.losing and b"COMMIT" in data:
+                wrote = wrote or b"INSERT INTO" in data or b"UPDATE campaigns" in data
+                if asks and self.losing and wrote and b"COMMIT" in data:
                     self.losing = False
                     lost.set()
                 elif not asks and lost.is_set():  # the server has answered, so that it has committed
