@@ -82,10 +82,12 @@ class Proxy:
                     threading.Thread(target=self._pump, args=(source, target, source is client, lost), daemon=True).start()
 
     def _pump(self, source: socket.socket, target: socket.socket, asks: bool, lost: threading.Event) -> None:
+        wrote = False  # those who only read commit, too
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
                 self.moving.wait()
-                if asks and self.losing and b"COMMIT" in data:
+                wrote = wrote or b"INSERT INTO" in data or b"UPDATE campaigns" in data
+                if asks and self.losing and wrote and b"COMMIT" in data:
                     self.losing = False
                     lost.set()
                 elif not asks and lost.is_set():  # the server has answered, so that it has committed
@@ -295,7 +297,6 @@ def test_a_full_database_file(tmp_path: Path) -> None:
         assert answer.json()["error"]["message"].startswith(
             "the database does not answer (database or disk is full); try again"
         )
-        assert service.get("/readyz", 503)["error"]["message"] == "the database does not answer: database or disk is full"
         assert service.get(f"/v1/campaigns/{campaign}")["decisions"] == len(made)
         assert service.get("/healthz")["status"] == "ok"
         _pages(service.store, 10**9)
