@@ -1,6 +1,6 @@
 """Take the pictures of docs/service.md: the demo campaign and the studio, in a real browser.
 
-    python benchmarks/screenshots.py        # needs playwright and Chromium; about a minute once everything is compiled
+python benchmarks/screenshots.py        # needs playwright and Chromium; about a minute once everything is compiled
 """
 
 from __future__ import annotations

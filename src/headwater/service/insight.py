@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
 from sqlalchemy import Column, Connection, Table, func, select
 
 from headwater.arrays import Floats, Ints
@@ -229,7 +228,7 @@ def drift(connection: Connection, seen: Glimpse) -> list[dict[str, Any]]:
             continue
         error = math.sqrt(max(square - mean * mean, 0) / n + max(squares - other * other, 0) / m)
         z = abs(mean - other) / error if error > 0 else (0.0 if mean == other else math.inf)
-        if 2 * float(ndtr(-z)) * len(seen.problem.names) < DRIFT:
+        if math.erfc(z / math.sqrt(2)) * len(seen.problem.names) < DRIFT:  # two-sided, over all arms
             arm = seen.policy.names[k]
             message = f"{arm}: its mean reward moved from {mean:.4g} in the first half to {other:.4g} in the second."
             found.append({"kind": "drift", "arm": arm, "message": message})

@@ -22,7 +22,6 @@ from headwater.arms import Random
 from headwater.errors import HeadwaterError, SizeError
 from headwater.files import build_problem, parse_problem
 from headwater.latent import MAX_POINTS, listed
-from headwater.paper import CASES
 from headwater.policies.auto import AUTO, spec_for
 from headwater.policies.rules import KLUCB, GravesLai, Spec, parse_spec
 from headwater.problem import Problem
@@ -147,6 +146,8 @@ def _finite(value: Any) -> Any:
 @cache
 def examples() -> list[dict[str, Any]]:
     """Problems to begin with: the commented files of ``headwater new``, and the paper's."""
+    from headwater.paper import CASES  # which brings a good deal of scipy: a service should start at once
+
     out = []
     for kind, text in STARTERS.items():
         problem = parse_problem(text)
