@@ -12,6 +12,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
+from command_line import Run, runner
+
 settings.register_profile(
     "headwater",
     derandomize=True,
@@ -65,3 +67,9 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return str(tmp_path / "service.db")
     address: str = request.getfixturevalue("fresh_postgres")
     return address
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """The command line, called as if it had been typed: its status, and what it printed."""
+    return runner(monkeypatch, capsys)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import itertools
 import json
-import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import inspect, text
 
-from headwater import cli
+from command_line import Run
 from headwater.service import batch as batch_module
 from headwater.service.desk import Desk
 from headwater.service.logs import check_database
@@ -24,32 +23,6 @@ from headwater.service.store import DatabaseError, Store
 from headwater.service.tables import metadata
 from headwater.service.wire import CampaignBody
 from service_tools import ADS, Running, pays
-
-
-class Outcome(NamedTuple):
-    status: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Outcome]
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    monkeypatch.setenv("COLUMNS", "160")
-
-    def call(*arguments: object) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["headwater", *map(str, arguments)])
-        status = 0
-        try:
-            cli.main()
-        except SystemExit as stop:
-            status = stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 1
-        out, err = capsys.readouterr()
-        return Outcome(status, out, err)
-
-    return call
 
 
 @pytest.fixture

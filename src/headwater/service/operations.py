@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from sqlalchemy import insert, select
 
@@ -50,15 +50,12 @@ def parse_decision(text: str) -> tuple[str, int]:
     return slug, int(number)
 
 
-@dataclass
-class Operation:
+class Operation(Protocol):
     """One request to the desk: which campaigns it is about, and what it does with them."""
 
-    def slugs(self) -> set[str]:
-        raise NotImplementedError
+    def slugs(self) -> set[str]: ...
 
-    def run(self, batch: Batch) -> Any:
-        raise NotImplementedError
+    def run(self, batch: Batch) -> Any: ...
 
 
 def _campaign(batch: Batch, slug: str) -> Campaign:
