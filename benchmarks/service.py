@@ -222,7 +222,8 @@ def main() -> None:
     lines = []
     with tempfile.TemporaryDirectory(dir=ROOT) as folder:
         for policy in options.policies:
-            lines += measure(policy, Path(folder), seconds=options.seconds, million=options.million)
+            last = policy == options.policies[-1]
+            lines += measure(policy, Path(folder), seconds=options.seconds, million=options.million and last)
             print("\n".join(lines), flush=True)
     if options.write:
         text = PAGE.read_text(encoding="utf-8")
