@@ -46,9 +46,9 @@ serve: $(READY)  ## a running decision service with a demo campaign; prints the 
 	@mkdir -p results
 	@$(BIN)/headwater serve --demo --database results/demo.db
 
-service-bench: $(READY)  ## the figures in docs/service.md: load, memory, kill -9 under load; about half an hour
+service-bench: $(READY)  ## the figures in docs/service.md: load, memory, kill -9 under load; about ten minutes
 	@$(BIN)/python benchmarks/service.py --million --write
-	@$(BIN)/python benchmarks/soak.py --write
+	@$(BIN)/python benchmarks/soak.py --preloaded --both --replicas 2 --seconds 95 --write
 
 clean:
 	rm -rf $(VENV) results build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
