@@ -109,16 +109,23 @@ class Campaign:
     def _make_policy(self, row: Row[Any]) -> Policy:
         """From the snapshot where there is one that this release reads, else from nothing; the logs bring the rest."""
         self.decided, self.settled = 0, 0
-        spec = make_spec(self.config.spec["name"], **{k: v for k, v in self.config.spec.items() if k != "name"})
+        fresh = self.fresh_policy()
         if row.snapshot is not None:
             try:
                 policy = from_state(json.loads(row.snapshot), self.problem)
-                if policy.spec == spec:
+                if policy.spec == fresh.spec:
                     self.decided, self.settled = row.snapshot_decided, row.snapshot_settled
                     return policy
             except (HeadwaterError, ValueError, KeyError, TypeError):
                 pass  # the logs have everything; it only takes longer
-        return Policy(spec, self.problem, reward_range=self.config.reward_range, seed=self.config.seed)
+        return fresh
+
+    def fresh_policy(self) -> Policy:
+        """The campaign's policy before the first reward."""
+        spec = make_spec(self.config.spec["name"], **{k: v for k, v in self.config.spec.items() if k != "name"})
+        policy = Policy(spec, self.problem, reward_range=self.config.reward_range, seed=self.config.seed)
+        policy.quiet = True
+        return policy
 
     # What is known: following the logs.
 

@@ -11,7 +11,6 @@ from typing import Any
 from sqlalchemy import Connection, Row, and_, func, select
 
 from headwater.errors import HeadwaterError
-from headwater.policies import Policy, make_spec
 from headwater.service.batch import catch_up, load
 from headwater.service.campaign import CHUNK, COUNTERS, HOLDOUT, Campaign, Counters, moment
 from headwater.service.tables import campaigns, decisions, refusals, rewards
@@ -139,9 +138,7 @@ def _compare(connection: Connection, id_: int, counters: Counters) -> list[str]:
     quick = load(connection, id_)
     catch_up(connection, quick, counters)
     slow = load(connection, id_)
-    spec = make_spec(slow.config.spec["name"], **{k: v for k, v in slow.config.spec.items() if k != "name"})
-    slow.policy = Policy(spec, slow.problem, reward_range=slow.config.reward_range, seed=slow.config.seed)
-    slow.policy.quiet = True
+    slow.policy = slow.fresh_policy()
     slow.decided = slow.settled = 0
     slow.follow(connection, counters)
     mine, theirs = quick.policy.state(), slow.policy.state()
