@@ -15,10 +15,17 @@ Once y is known, a new reward changes one term of the sum, so that the bound of 
 addition, exact to first order. From below, mixtures of the likeliest law and the arm's old solution are feasible, as L is
 concave. :math:`L^*` itself is enclosed the same way.
 
-**A bound that costs O(J).** Prices of rows that were never seen before are what the first bound misses most. But the likeliest
-law is solved anew in any case, and how *its* prices moved since an arm was solved, :math:`\Delta`, is nearly how the arm's own
-have to move. So y + c Δ is tried for a few c <= 1: with :math:`A^\top y` and the likeliest law's :math:`A^\top \Delta` at
-hand, the maximum in the bound takes one sweep over the support.
+**A bound that costs O(R).** Rows never seen before have no price, which is what the first bound misses most. But each point of
+the support pays something for every arm: to raise the prices of all of arm k's rows by s > 0 raises the maximum by just s. The
+best s makes the probabilities n / y that the prices stand for add up to 1 over arm k's rows.
+
+**A bound that costs O(J).** The likeliest law is solved anew in any case, and how *its* prices moved since an arm was solved,
+:math:`\Delta`, is nearly how the arm's own have to move. So y + c Δ is tried for a few c <= 1: with :math:`A^\top y` and the
+likeliest law's :math:`A^\top \Delta` at hand, the maximum in the bound takes one sweep over the support.
+
+**A step that lands.** A row seen once or twice is where log z bends most, and a step by its curvature falls short. If its
+probability is going to be z', the curvature :math:`n / (z z')` of the secant is right. The likeliest law tells by which factor
+the row's probability has changed since the arm was solved: about the same is expected of the arm's own law.
 
 An arm is solved anew only while these bounds leave open which arm is
 best: the choice is the one that solving every arm in every round would make (indices closer than ``TIE`` of the span count as
@@ -71,8 +78,12 @@ CLOSE = 1e-4
 """How near, as a part of delta, the likelihood must come to its limit: the index is then exact to the square of that."""
 PATIENCE = 13
 """Steps after which an arm that is still open is solved by the slower, safer way."""
+RAISES = 6
+"""Newton steps towards the best raise of an arm's prices."""
 TRIALS = 5
 """Parts of a move of prices that are tried."""
+SECANT = 8.0
+"""The most that the curvature of a row is changed by what is expected of its probability."""
 FLAT = 1e9
 """A tilt this many times the number of rewards: the best point of the support is allowed, up to 1/FLAT."""
 
@@ -86,8 +97,8 @@ class Mind(NamedTuple):
     """What a joint policy keeps, all of it derived from the counts ``n`` (R,).
 
     ``laws`` (K + 1, J): each arm's last solution, and the likeliest law; ``slopes`` (K + 1, J) the gradients there, with the
-    counts ``counted`` (K, R) of that time, and the likeliest law's prices ``then`` (K, R) and gradient ``level`` (K, J) of that
-    time; ``now`` (R,) are its prices now. ``seen`` and ``price`` (R, K + 1): the logarithms of
+    counts ``counted`` (K, R) of that time, and the likeliest law's z ``then`` (K, R) and gradient ``level`` (K, J) of that
+    time; ``now`` (R,) is its z now. ``seen`` and ``price`` (R, K + 1): the logarithms of
     z and y at those solutions, -inf for rows not seen then. ``arms`` (K, FIELDS): for each arm its tilt theta, the maximum in
     the bound, the sum in it, the likelihood of its law, ``g·p`` of its law and of the likeliest, the largest g, the bounds,
     whether they are exact. ``whole`` (SIZES,): the likelihood of the likeliest law, the sum of n log n, N, the sum of n log
@@ -221,7 +232,7 @@ def _solve_likeliest(lens: Lens, mind: Mind) -> None:
     whole[PRICED] = 0.0
     put(lens.atoms[0], mind.slopes[count])
     for i in range(z.size):
-        mind.now[i] = mind.n[i] / z[i] if mind.n[i] > 0 else 0.0
+        mind.now[i] = z[i]
         if mind.n[i] > 0:
             mind.seen[i, count] = math.log(z[i])
             mind.price[i, count] = math.log(mind.n[i]) - mind.seen[i, count] - peak
@@ -304,6 +315,14 @@ def lift(
 
 
 @compiled
+def _foresee(lens: Lens, mind: Mind, ell: int) -> None:
+    """Turn the curvature of each row, in ``lens.rows[0]``, into the secant's: see the module's words on a step that lands."""
+    for i in range(mind.now.size):
+        if mind.n[i] > 0.0 and mind.then[ell, i] > 0.0:
+            lens.rows[0, i] /= min(max(mind.now[i] / mind.then[ell, i], 1.0 / SECANT), SECANT)
+
+
+@compiled
 def _improve(lens: Lens, mind: Mind, ell: int, delta: float) -> None:
     """Arm ell's law one step nearer to its solution, with its prices; from then on the bounds enclose it more closely."""
     p, z, arm, total, best = mind.laws[ell], mind.z, mind.arms[ell], mind.whole[TOTAL], mind.whole[BEST]
@@ -316,6 +335,7 @@ def _improve(lens: Lens, mind: Mind, ell: int, delta: float) -> None:
         slope(lens, mind.n, g, theta, p, z)
     else:
         follow(lens, mind.n, mind.counted[ell], mind.slopes[ell], z)
+        _foresee(lens, mind, ell)
     arm[TRIES] += 1.0
     if arm[TRIES] > PATIENCE:
         theta = lift(lens, mind.n, total, g, delta, best, theta, p, z)
@@ -358,7 +378,9 @@ def _tighten(lens: Lens, mind: Mind, ell: int, target: float) -> None:
     low, high, constant = 0.0, 1.0, 0.0
     for i in range(n.size):
         y[i] = mind.counted[ell, i] * math.exp(-mind.seen[i, ell]) if mind.counted[ell, i] > 0 else 0.0
-        move[i] = now[i] - mind.then[ell, i]
+        move[i] = (n[i] / now[i] if n[i] > 0 else 0.0) - (
+            mind.counted[ell, i] / mind.then[ell, i] if mind.counted[ell, i] > 0 else 0.0
+        )
         if move[i] < -0.7 * y[i]:
             high = min(high, -0.7 * y[i] / move[i])
         constant += _xlogx(n[i]) - n[i]
@@ -388,6 +410,54 @@ def _tighten(lens: Lens, mind: Mind, ell: int, target: float) -> None:
         for i in range(n.size):
             if n[i] > 0:
                 mind.price[i, ell] = math.log(y[i] + best * move[i])
+
+
+@compiled
+def _raise(lens: Lens, mind: Mind, ell: int) -> None:
+    """For each arm with rewards since arm ell was solved, raise the prices of its rows together as far as that helps.
+
+    Newton's method on a convex decreasing function, from the left. O(R).
+    """
+    arm, n, price, y = mind.arms[ell], mind.n, mind.price, lens.rows[0]
+    for k in range(mind.pulls.size):
+        low, high = lens.offset[k], lens.offset[k + 1]
+        changed, more = False, 0.0
+        for i in range(low, high):
+            changed = changed or n[i] != mind.counted[ell, i]
+        if not changed:
+            continue
+        for i in range(low, high):
+            y[i] = math.exp(price[i, ell])
+            if n[i] > 0:
+                more = max(more, n[i] - y[i])  # no probability is above 1
+        for _ in range(RAISES):
+            over, fall = -1.0, 0.0
+            for i in range(low, high):
+                if n[i] > 0:
+                    z = n[i] / (y[i] + more)
+                    over += z
+                    fall += z / (y[i] + more)
+            if over <= 1e-6:
+                break
+            more += over / fall
+        if more > 0.0:
+            arm[PEAK] += more
+            for i in range(low, high):
+                if n[i] > 0:
+                    new = math.log(y[i] + more)
+                    arm[SPENT] += n[i] * (price[i, ell] - new) if y[i] > 0.0 else _xlogx(n[i]) - n[i] - n[i] * new
+                    price[i, ell] = new
+
+
+@compiled
+def _sharpen(lens: Lens, mind: Mind, ell: int, delta: float, x: float) -> None:
+    """Lower arm ell's bound without solving it, below x if that can be; the likeliest law must be up to date. O(J + R)."""
+    arm = mind.arms[ell]
+    target = (x - mind.slack[ell]) * arm[THETA] - delta * mind.share[ell] + mind.whole[BEST]
+    _raise(lens, mind, ell)
+    if arm[PEAK] + arm[SPENT] >= target:
+        _tighten(lens, mind, ell, target)
+        _raise(lens, mind, ell)
 
 
 @compiled
@@ -461,8 +531,7 @@ def decide(lens: Lens, mind: Mind, delta: float) -> int:
         if whole[FRESH] <= 0.0:
             _solve_likeliest(lens, mind)
         elif arms[open_arm, TRIES] == 0.0 and arms[open_arm, THETA] > 0.0:
-            aim = (floor - TIE - mind.slack[open_arm]) * arms[open_arm, THETA] - delta * mind.share[open_arm] + whole[BEST]
-            _tighten(lens, mind, open_arm, aim)
+            _sharpen(lens, mind, open_arm, delta, floor - TIE)
             arms[open_arm, TRIES] = 1.0
         else:
             _improve(lens, mind, open_arm, delta * mind.share[open_arm])

@@ -77,7 +77,7 @@ class Lens(NamedTuple):
     curve: Floats
     square: Floats
     atoms: Floats  # (9, J)
-    rows: Floats  # (4, R)
+    rows: Floats  # (5, R)
     hopeful: Ints  # (HOPEFUL,)
     first: Ints  # (R,)
     last: Ints  # (R,)
@@ -115,7 +115,7 @@ def make_lens(channels: Channels, low: float, span: float, tolerance: float = 0.
         np.zeros((j + PIVOTS, j + PIVOTS)),
         np.zeros((j, j)),
         np.zeros((9, j)),
-        np.zeros((4, r)),
+        np.zeros((5, r)),
         np.zeros(HOPEFUL, dtype=np.int64),
         np.zeros(r, dtype=np.int64),
         np.zeros(r, dtype=np.int64),
@@ -275,11 +275,11 @@ def _leave(square: Floats, size: int, slot: int, sine: Floats, cosine: Floats) -
         for c in range(slot):
             new[c] = old[c]
         for c in range(slot, a - 1):
-            x = (old[c + 1] + sine[c] * rest) * cosine[c]
-            rest = rest / cosine[c] - sine[c] * x
-            new[c] = x
+            x = old[c + 1]
+            new[c] = cosine[c] * x + sine[c] * rest
+            rest = cosine[c] * rest - sine[c] * x
         pivot = math.sqrt(old[a] * old[a] + rest * rest)
-        sine[a - 1], cosine[a - 1] = rest / old[a], old[a] / pivot
+        sine[a - 1], cosine[a - 1] = rest / pivot, old[a] / pivot
         new[a - 1] = pivot
 
 
@@ -308,6 +308,20 @@ def _hopefuls(p: Floats, grad: Floats, places: Ints, worth: Floats) -> int:
 
 
 @compiled
+def _let_go(lens: Lens, kept: int, a: int, size: int, mass: float, gone: Floats, pull: Floats) -> None:
+    """The atom at slot ``a`` loses its ``mass``: what it paid goes to ``gone`` (R,), and the others, the first ``kept`` slots
+    and those from a + 1 on, feel it in ``pull`` (J,).
+    """
+    j, entry = lens.active[a], lens.entry[a]
+    for e in range(lens.start[j], lens.start[j + 1]):
+        gone[lens.row[e]] += lens.weight[e] * mass
+    for b in range(size):
+        if b < kept or b > a:
+            other = lens.entry[b]
+            pull[lens.active[b]] += mass * lens.curve[max(entry, other), min(entry, other)]
+
+
+@compiled
 def _best_quadratic(lens: Lens, p: Floats, grad: Floats, mean: float, bend: Floats, d: Floats) -> int:
     """Maximise ``grad·d - d'Hd/2``, H = A' diag(bend) A, over the steps d (J,) that stay in the simplex.
 
@@ -317,11 +331,12 @@ def _best_quadratic(lens: Lens, p: Floats, grad: Floats, mean: float, bend: Floa
     the step. Returns how many atoms are in use then, the first of ``lens.active``, their factor in ``lens.square``; 0 if it
     gave up.
     """
-    u, v, rest, scatter, z = lens.atoms[5], lens.atoms[6], lens.atoms[7], lens.rows[2], lens.rows[3]
+    u, v, pull, scatter, z, gone = lens.atoms[5], lens.atoms[6], lens.atoms[7], lens.rows[2], lens.rows[3], lens.rows[4]
     size, spent = 0, 0.0
+    gone[:] = 0.0  # what the atoms that were dropped paid, row by row
     for j in range(p.size):
         d[j] = 0.0
-        rest[j] = 0.0  # minus the mass of atoms that were dropped
+        pull[j] = grad[j] - mean  # and what their going adds
         lens.slot[j] = -1
         if p[j] > 0.0:
             lens.active[size] = j
@@ -333,15 +348,9 @@ def _best_quadratic(lens: Lens, p: Floats, grad: Floats, mean: float, bend: Floa
     ridge, first, entries = _ridge(lens, size), 0, size
     for _ in range(PIVOTS + 4 * size):
         _factor(lens, first, size, ridge)
-        if spent > 0.0:
-            through(lens, rest, z)
         for a in range(size):
-            j = lens.active[a]
-            u[a] = grad[j] - mean
+            u[a] = pull[lens.active[a]]
             v[a] = 1.0
-            if spent > 0.0:
-                for e in range(lens.start[j], lens.start[j + 1]):
-                    u[a] -= lens.weight[e] * bend[lens.row[e]] * z[lens.row[e]]
         backsolve(lens.square, size, u)
         backsolve(lens.square, size, v)
         above, below = -spent, 0.0
@@ -360,9 +369,11 @@ def _best_quadratic(lens: Lens, p: Floats, grad: Floats, mean: float, bend: Floa
             j = lens.active[a]
             d[j] += step * (u[a] - d[j])
             if step < 1.0 and p[j] + u[a] < 0.0 and p[j] + d[j] <= 1e-15:
-                d[j] = rest[j] = -p[j]
-                spent += p[j]
+                d[j] = -p[j]
                 lens.slot[j] = -1
+                if p[j] > 0.0:
+                    spent += p[j]
+                    _let_go(lens, kept, a, size, p[j], gone, pull)
                 _leave(lens.square, size - (a - kept), kept, lens.atoms[3], lens.atoms[4])
             else:
                 lens.active[kept], lens.entry[kept] = j, lens.entry[a]
@@ -391,8 +402,9 @@ def _best_quadratic(lens: Lens, p: Floats, grad: Floats, mean: float, bend: Floa
                 j = lens.hopeful[a]
                 lens.active[size], lens.entry[size] = j, entries
                 lens.slot[j] = size
-                spent = max(spent + rest[j], 0.0)
-                rest[j] = 0.0
+                pull[j] = grad[j] - mean
+                for e in range(lens.start[j], lens.start[j + 1]):
+                    pull[j] += lens.weight[e] * bend[lens.row[e]] * gone[lens.row[e]]
                 size += 1
                 entries += 1
                 _bend_last(lens, size, bend, scatter)
