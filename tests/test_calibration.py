@@ -128,7 +128,7 @@ def test_the_inferred_mix_is_covered_where_the_model_is_right() -> None:
     problem = build(channels)
     people = held_out(problem, channels, 6000, 12)
     populations = [of_mix(people, mix) for mix in ([0.7, 0.2, 0.1], [0.05, 0.05, 0.9], [1, 1, 1])]
-    found = law_calibration(people, populations, horizon=600, runs=20)
+    found = law_calibration(people, populations, horizon=3000, runs=20)
     assert stats.binom.cdf(50, 60, 0.95) < 0.001
     assert sum(round(20 * (1 - law.all_inside)) for law in found) <= 9
     for law, population in zip(found, populations, strict=True):

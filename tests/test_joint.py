@@ -121,9 +121,13 @@ def play(channels: Channels, p: Floats, horizon: int, *, eager: bool, seed: int)
     return chosen
 
 
+@pytest.mark.parametrize("move", ["raise", "tighten", "sharpen"])
 @pytest.mark.parametrize("seed", range(8))
-def test_bounds_that_were_moved_along_stay_bounds(seed: int) -> None:
-    """Solved once, then more rewards, then moved with the likeliest law's prices: never below the index, often nearer to it."""
+def test_bounds_that_were_moved_along_stay_bounds(seed: int, move: str) -> None:
+    """Solved once, then more rewards, then moved: never below the index, often nearer to it.
+
+    By raising the prices of an arm's rows, with the likeliest law's prices, or both.
+    """
     rng = np.random.default_rng(seed)
     channels = channels_of(random_problem(seed, 6, 40, noisy=(seed % 3) / 2))
     p, delta, nearer = rng.dirichlet(np.ones(40)), 2.5, 0
@@ -143,7 +147,12 @@ def test_bounds_that_were_moved_along_stay_bounds(seed: int) -> None:
         joint._enclose(mind, delta)
         before = mind.arms[:, BOUND].copy()
         for ell in range(6):
-            joint._tighten(lens, mind, ell, -np.inf)
+            if move == "raise":
+                joint._raise(lens, mind, ell)
+            elif move == "tighten":
+                joint._tighten(lens, mind, ell, -np.inf)
+            else:
+                joint._sharpen(lens, mind, ell, delta, -np.inf)
         joint._enclose(mind, delta)
         assert np.all(mind.arms[:, BOUND] >= exact.arms[:, BOUND] - 1e-7)
         assert np.all(mind.arms[:, BOUND] <= before + 1e-12)

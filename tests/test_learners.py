@@ -308,11 +308,20 @@ def live(problem: hw.Problem, spec: Spec, *, seed: int, replication: int, horizo
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("problem", [PAPER["discrete-2"], PAPER["vector-1"], random_problem(5, 3, 4, noisy=1)], ids=str)
 def test_a_live_policy_is_a_replication(name: str, problem: hw.Problem) -> None:
-    marks = np.arange(1, 301)
-    run = simulate(problem, policies=[name], horizon=300, replications=3, seed=6, checkpoints=marks)
-    again = live(problem, make_spec(name), seed=6, replication=2, horizon=300)
-    assert list(again.pulls.values()) == run.outcomes[name].pulls[2, -1].tolist()
-    assert again.mean @ again.counts[0] == pytest.approx(run.outcomes[name].reward[2, -1])
+    marks, spec = np.arange(1, 301), make_spec(name, audit=20)  # audited after 50 rounds
+    run = simulate(problem, policies=[spec], horizon=300, replications=3, seed=6, checkpoints=marks)
+    again = live(problem, spec, seed=6, replication=2, horizon=300)
+    assert list(again.pulls.values()) == run.outcomes[spec.title].pulls[2, -1].tolist()
+    pulled = again.counts[0] > 0
+    assert again.mean[pulled] @ again.counts[0][pulled] == pytest.approx(run.outcomes[spec.title].reward[2, -1])
+
+
+def test_an_arm_whose_largest_reward_falls_short_is_not_audited() -> None:
+    problem = hw.Problem(latent=hw.Discrete(["x", "y", "z"]), arms={"best": [2, 3, 9], "poor": [1, 0, 2.4], "hope": [1, 0, 8]})
+    for name in NAMES:
+        policy = hw.make_policy(name, problem, audit=20)
+        policy.update(["best"] * 60, [2.0, 3.0] * 30)
+        assert policy.select() == "hope", "poor cannot pay what best has paid on average"
 
 
 @pytest.mark.parametrize("name", ["continuous-1", "continuous-2"])

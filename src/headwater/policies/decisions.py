@@ -155,7 +155,7 @@ def choose(
     if meta[kernel.POLICY] != kernel.GRAVES_LAI:  # which looks at them now and then only
         for k in range(index.size):
             index[k] = knobs[ZERO] + knobs[WIDTH] * index[k]
-    if params[kernel.AUDIT] > 0.0:
+    if kernel.audit_due(params[kernel.AUDIT], log_t):
         arm = _audit(arm, log_t, delta, meta, params, counts, mean, seen, learner)
     meta[kernel.CHOSEN] = arm
     return arm
@@ -175,6 +175,14 @@ def count_ruled_out(meta: Ints, learner: Learner, index: Floats, out: Ints) -> N
 
 
 @compiled
+def _most(x: Floats) -> float:
+    out = -np.inf
+    for m in range(x.size):
+        out = max(out, x[m])
+    return out
+
+
+@compiled
 def _short_of(k: int, bar: float, budget: float, counts: Ints, seen: Ints, learner: Learner) -> float:
     """How much evidence of its own speaks against arm k reaching ``bar``: ``kl_needed``, or +inf where it is above ``budget``.
 
@@ -183,13 +191,14 @@ def _short_of(k: int, bar: float, budget: float, counts: Ints, seen: Ints, learn
     need be computed.
     """
     n, pending, kept = counts[kernel.PULLS, k], counts[kernel.PENDING, k], learner.audits[k]
+    bins = learner.lens.offset[k + 1] - learner.lens.offset[k]
     if n == 0:
-        return 0.0 if pending == 0 else np.inf
+        possible = pending == 0 and _most(learner.pays[k, :bins]) >= bar
+        return 0.0 if possible else np.inf
     share = n / (n + pending)
     budget *= share
     if kept[0] == n and bar >= kept[1] and budget < kept[2]:
         return np.inf
-    bins = learner.lens.offset[k + 1] - learner.lens.offset[k]
     need = _kl_needed(seen[k, :bins], learner.pays[k, :bins], bar)
     if need <= budget:
         return float(need / share)
@@ -221,7 +230,7 @@ def _audit(
         if share[k] >= 0.0 and (most < 0 or counts[kernel.PULLS, k] > counts[kernel.PULLS, most]):
             most = k
     budget, bar = kernel.audit_budget(params[kernel.AUDIT], log_t), kernel.audit_bar(mean[most], log_t, params[kernel.SPAN])
-    if bar == np.inf or log_t < kernel.AUDIT_BEGIN or not (joint_ucb or arm == most):
+    if bar == np.inf or not (joint_ucb or arm == most):
         return arm
     out, least, scaled = arm, np.inf, (bar - learner.knobs[ZERO]) / learner.knobs[WIDTH]
     for k in range(mean.size):

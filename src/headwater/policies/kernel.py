@@ -77,6 +77,7 @@ __all__ = [
     "advance",
     "audit_bar",
     "audit_budget",
+    "audit_due",
     "audited",
     "derive",
     "rank",
@@ -112,8 +113,8 @@ UNIT, SCALE, SD, LOW, SPAN, AUDIT, PARAMS = range(7)
 # rows of counts
 PULLS, TOTAL, SUCCESSES, PENDING, SHIFT, COUNTS = range(6)
 
-AUDIT_BEGIN = math.log(40.0)  # the first round that is audited
-AUDIT_GROWTH = 0.025  # measured: benchmarks/audit.py
+AUDIT_AFTER = 1000.0  # rounds, over the audit, that are not audited; measured, as is the growth: benchmarks/audit.py
+AUDIT_GROWTH = 0.025
 BETA_ATTEMPTS = 256  # a gamma draw is rejected with probability < 0.05, so this bound is never met
 
 _SIGN_BIT = 63
@@ -372,6 +373,16 @@ def _rank_general(
 
 
 @compiled
+def audit_due(audit: float, log_t: float) -> bool:
+    """Whether audits have begun: after round ``AUDIT_AFTER`` / audit.
+
+    Until about then UCB1 would still be sorting the arms out, and a wrong model has cost little more than it; those who play
+    few rounds on a right model need not pay for audits at all.
+    """
+    return bool(audit > 0.0 and log_t > math.log(AUDIT_AFTER / audit) + 1e-9)
+
+
+@compiled
 def audit_budget(audit: float, log_t: float) -> float:
     """What an audit may spend where KL-UCB spends log t: most of it at once, because a wrong model costs most when it is found
     out late.
@@ -404,11 +415,11 @@ def audited(
     """The arm to pull: ``chosen``, or instead an excluded arm (index -inf) that its own rewards do not rule out yet.
 
     That is one that can ``reach`` the ``audit_bar`` above ``top``, the mean of the most-pulled arm, with the
-    ``audit_budget``; the largest of them, the lowest number among equals. Nothing is audited before round 40, or
+    ``audit_budget``; the largest of them, the lowest number among equals. Nothing is audited before it is due, or
     while the most-pulled arm has no mean. So where the model is right, an excluded arm costs about budget / kl pulls. O(K).
     """
     arm, best = chosen, -np.inf
-    due, bar, budget = top < np.inf and log_t >= AUDIT_BEGIN, audit_bar(top, log_t, span), audit_budget(audit, log_t)
+    due, bar, budget = top < np.inf and audit_due(audit, log_t), audit_bar(top, log_t, span), audit_budget(audit, log_t)
     for k in range(index.size):
         if due and index[k] == -np.inf:
             x = reach(k, bar, budget, low, span, counts, mean)

@@ -151,9 +151,9 @@ Rule = Index | Learning
 class Spec:
     """A policy without its problem: what a simulation, a live object and a stored state agree on.
 
-    ``audit`` lets an arm that the model excludes be pulled while its own rewards do not rule it out, at a budget of
-    audit · (1 + log t / 40) where KL-UCB allows log t; 0 is the paper, which trusts the model. Default: 0 with a filter,
-    ``AUDIT`` for policies that learn the law of X.
+    ``audit`` lets an arm that the model excludes be pulled, after round 1,000 / audit, while its own rewards do not rule it
+    out, at a budget of audit · (1 + log t / 40) where KL-UCB allows log t; 0 is the paper, which trusts the model. Default: 0
+    with a filter, ``AUDIT`` for policies that learn the law of X.
     """
 
     rule: Rule
