@@ -21,8 +21,8 @@ NEW = ("joint-ucb", "latent-ts", "graves-lai")
 
 INTRODUCTION = """# Which policy?
 
-`make tournament` measures everything on this page again (`benchmarks/tournament.py`, `benchmarks/audit.py`); it takes about
-an hour on two cores. `hw.make_policy("auto", problem)` gives `joint-ucb`: of the new policies it alone has a lighter tail than
+`make tournament` measures everything on this page again (`benchmarks/tournament.py`, `benchmarks/slope.py`, `benchmarks/audit.py`);
+it takes some three hours on two cores. `hw.make_policy("auto", problem)` gives `joint-ucb`: of the new policies it alone has a lighter tail than
 C-UCB in every case, and it needs no listed support. `latent-ts` has still less regret on the random problems, `graves-lai` in
 some of the paper's cases, but now and then a run of theirs goes on with the wrong arm for long (see the 99th percentiles).
 

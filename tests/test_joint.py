@@ -12,14 +12,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import brentq
+from scipy.optimize import brentq, linprog
 from scipy.stats import binom
 
 from channel_strategies import channels_and_counts, draw_counts, random_problem, stacked
 from headwater.arrays import Floats, Ints
 from headwater.errors import SizeError
+from headwater.latent import Discrete
 from headwater.paper import CASES
-from headwater.policies import joint
+from headwater.policies import joint, likelihood
 from headwater.policies.evidence import Evidence
 from headwater.policies.inference import LatentLaw, latent_law
 from headwater.policies.joint import (
@@ -37,6 +38,7 @@ from headwater.policies.joint import (
     witness,
 )
 from headwater.policies.likelihood import Lens, climb, log_likelihood, make_lens, maximise_likelihood
+from headwater.problem import Problem
 from headwater.pseudo.channels import Channels, channels_of
 
 DISCRETE = {case.id: case.problem for case in CASES if case.id.startswith("discrete")}
@@ -158,6 +160,42 @@ def test_bounds_that_were_moved_along_stay_bounds(seed: int, move: str) -> None:
         assert np.all(mind.arms[:, BOUND] <= before + 1e-12)
         nearer += int(np.sum(mind.arms[:, BOUND] < before - 1e-6))
     assert nearer > 0
+
+
+@given(st.lists(st.floats(-9, 0), min_size=2, max_size=40), st.integers(0, 2**32 - 1), st.floats(0.01, 3))
+def test_one_reward_that_is_nearly_impossible_somewhere(powers: list[float], seed: int, delta: float) -> None:
+    """Curvatures of one reward then differ by many orders of magnitude; the index is a linear programme."""
+    chance, rng = 0.9 * 10.0 ** np.array(powers), np.random.default_rng(seed)
+    points = len(powers)
+    arms: dict[str, Any] = {"seen": {"outcomes": [0, 1], "probabilities": np.column_stack([1 - chance, chance]).tolist()}}
+    arms |= {f"arm {k}": rng.random(points).tolist() for k in range(3)}
+    channels = channels_of(Problem(latent=Discrete([f"x{j}" for j in range(points)]), arms=arms))
+    counts = np.zeros(int(channels.offset[-1]))
+    counts[1] = 1.0
+    lens, mind = known(channels, counts, eager=True)
+    decide(lens, mind, delta)
+    for ell in range(4):
+        limit = -chance.max() * math.exp(-delta)
+        found = linprog(-lens.g[ell], A_ub=[-chance], b_ub=[limit], A_eq=[np.ones(points)], b_eq=[1.0], bounds=(0, 1))
+        assert mind.arms[ell, BOUND] == pytest.approx(-found.fun, abs=2e-6)
+
+
+def test_atoms_of_far_more_curvature_than_those_in_use_leave_the_factor_sound() -> None:
+    """One reward, nearly impossible where all mass is: rank one, and a ridge made for that place was lost in rounding."""
+    chance = np.concatenate([[1e-6], np.random.default_rng(0).uniform(0.2, 0.9, 16)])
+    arms: dict[str, Any] = {"seen": {"outcomes": [0, 1], "probabilities": np.column_stack([1 - chance, chance]).tolist()}}
+    arms["other"] = list(range(17))
+    lens = lens_of(channels_of(Problem(latent=Discrete([f"x{j}" for j in range(17)]), arms=arms)))
+    bend = np.zeros(int(lens.offset[-1]))
+    bend[1] = 1e12
+    lens.active[:17] = lens.entry[:17] = np.arange(17)
+    likelihood._bend(lens, 1, bend)
+    ridge = likelihood._ridge(lens, 1)
+    for size in range(2, 18):
+        likelihood._bend_last(lens, size, bend, np.zeros(bend.size))
+    likelihood._factor(lens, 0, 17, ridge)
+    lower = np.tril(lens.square[:17, :17])
+    assert abs(lower @ lower.T - 1e12 * np.outer(chance, chance)).max() <= 1e-6 * 1e12
 
 
 @pytest.mark.parametrize("seed", range(16))

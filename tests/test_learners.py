@@ -503,6 +503,14 @@ def test_a_right_model_is_doubted_rarely(name: str) -> None:
     assert 0 < GUARD < rate
 
 
+def test_graves_lai_explores_as_much_as_the_bound_asks_for() -> None:
+    """In case 3, 14 log t pulls of other arms are needed; half of that over 40 runs. Less is lucky, and lost elsewhere."""
+    run = simulate(PAPER["discrete-3"], policies=[make_spec("graves-lai", audit=0)], horizon=20_000, replications=40, seed=3)
+    pulls = run.outcomes["graves-lai (audit=0)"].pulls[:, -1].mean(axis=0)
+    rates = hw.bounds(PAPER["discrete-3"]).exploration
+    assert pulls[:2].sum() >= 0.5 * sum(rates.values()) * math.log(20_000)
+
+
 # --- the audit -------------------------------------------------------------------------------------------------------
 
 

@@ -96,7 +96,7 @@ def explore(meta: Ints, counts: Ints, learner: Learner, index: Floats) -> int:
     mind.whole[joint.FRESH] = -1.0
     joint.freshen(lens, mind)
     law = mind.laws[arms]
-    best, z, h = -1, mind.z, lens.atoms[3]
+    best, z, h = -1, mind.z, learner.spare[0]
     for k in range(arms):
         x = 0.0
         for j in range(size):
@@ -113,7 +113,7 @@ def explore(meta: Ints, counts: Ints, learner: Learner, index: Floats) -> int:
         if rival and settled and mind.whole[joint.TOTAL] > 0.0 and not mind.doubted[best]:
             for j in range(size):
                 h[j] = lens.g[k, j] - lens.g[best, j]
-            settled = not _plausible(lens, mind.n, h, limit, mind.whole[joint.BEST], lens.atoms[4], z)
+            settled = not _plausible(lens, mind.n, h, limit, mind.whole[joint.BEST], learner.spare[1], z)
     chosen = best
     if not settled:
         share, moved = min(0.5 / (t - waiting + 1.0), 0.5 / size), 0.0

@@ -33,8 +33,9 @@ class Learner(NamedTuple):
     ``particle`` (J,) is the chain of ``latent-ts`` as of the last reward, ``draft`` (J + 1,) where it moves in which round,
     ``chain`` its workspace; ``rates`` (K,) the exploration rates of ``graves-lai``, ``plan`` their workspace, ``planned`` (J,)
     the law they were computed at, ``memory`` (J + K,) the last such law and its rates, ``held`` (2,) the round until which it
-    pulls which arm without looking; ``course`` (J + K,) keeps what a look ahead must not change; ``pays`` (K, M) the
-    reward of each bin, ``audits`` (K, 3) what is remembered of an arm's last audit.
+    pulls which arm without looking; ``course`` (J + K,) keeps what a look ahead must not change; ``spare`` (2, J) is room for
+    two vectors that solving leaves alone, as it does not the lens's own; ``pays`` (K, M) the reward of each bin, ``audits``
+    (K, 3) what is remembered of an arm's last audit.
     """
 
     lens: Lens
@@ -50,6 +51,7 @@ class Learner(NamedTuple):
     memory: Floats
     course: Floats
     held: Floats
+    spare: Floats
     pays: Floats
     audits: Floats
 
@@ -85,6 +87,7 @@ def make_learner(
         np.zeros(points + count),
         np.zeros(points + count),
         np.zeros(2),
+        np.zeros((2, points)),
         evidence.rewards(),
         np.zeros((count, 3)),
     )

@@ -253,7 +253,7 @@ def _bend(lens: Lens, size: int, bend: Floats) -> None:
 def _factor(lens: Lens, first: int, size: int, ridge: float) -> None:
     """Cholesky of the curvature of the atoms in use, a ridge added, into ``lens.square``; a vanishing pivot becomes the ridge.
 
-    Row by row, so that the rows before ``first`` may stay: to take in an atom costs O(size²).
+    An atom of more curvature than those that the ridge was made for has its own: else rounding would swamp it. Row by row, so that the rows before ``first`` may stay: to take in an atom costs O(size²).
     """
     square = lens.square
     for a in range(first, size):
@@ -261,7 +261,8 @@ def _factor(lens: Lens, first: int, size: int, ridge: float) -> None:
         for b in range(a):
             other = square[b]
             line[b] = (curve[lens.entry[b]] - dot(line, other, b)) / other[b]
-        line[a] = math.sqrt(max(curve[lens.entry[a]] + ridge - dot(line, line, a), ridge))
+        own = max(ridge, RIDGE * curve[lens.entry[a]])
+        line[a] = math.sqrt(max(curve[lens.entry[a]] + own - dot(line, line, a), own))
 
 
 @compiled
@@ -357,6 +358,8 @@ def _best_quadratic(lens: Lens, p: Floats, grad: Floats, mean: float, bend: Floa
         for a in range(size):
             above += u[a]
             below += v[a]
+        if not 0.0 < below < np.inf:
+            return 0
         level = above / below
         step = 1.0
         for a in range(size):
