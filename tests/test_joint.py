@@ -177,7 +177,7 @@ def test_one_reward_that_is_nearly_impossible_somewhere(powers: list[float], see
     for ell in range(4):
         limit = -chance.max() * math.exp(-delta)
         found = linprog(-lens.g[ell], A_ub=[-chance], b_ub=[limit], A_eq=[np.ones(points)], b_eq=[1.0], bounds=(0, 1))
-        assert mind.arms[ell, BOUND] == pytest.approx(-found.fun, abs=2e-6)
+        assert found.fun is not None and mind.arms[ell, BOUND] == pytest.approx(-found.fun, abs=2e-6)
 
 
 def test_atoms_of_far_more_curvature_than_those_in_use_leave_the_factor_sound() -> None:

@@ -253,7 +253,8 @@ def _bend(lens: Lens, size: int, bend: Floats) -> None:
 def _factor(lens: Lens, first: int, size: int, ridge: float) -> None:
     """Cholesky of the curvature of the atoms in use, a ridge added, into ``lens.square``; a vanishing pivot becomes the ridge.
 
-    An atom of more curvature than those that the ridge was made for has its own: else rounding would swamp it. Row by row, so that the rows before ``first`` may stay: to take in an atom costs O(size²).
+    An atom of more curvature than those that the ridge was made for has its own: else rounding would swamp it. Row by row,
+    so that the rows before ``first`` may stay: to take in an atom costs O(size²).
     """
     square = lens.square
     for a in range(first, size):
