@@ -29,9 +29,10 @@ percentiles).
 
 ## The paper's listed cases
 
-Mean regret ± standard error after {horizon:,} rounds, over {runs:,} runs, on the same draws. The ratios are to C-UCB's. C-UCB has
-no audit, the new policies have theirs. Their defaults (`audit`, `discount`, `prior`) were chosen on other random problems and
-other draws of these cases than the ones shown on this page; but the round after which audits begin on those of the last section.
+Mean regret ± standard error after {horizon:,} rounds, over {runs:,} runs, on the same draws. The ratios are to C-UCB's. C-UCB
+has no audit, the new policies have theirs. Their defaults (`audit`, `discount`, `prior`) were chosen on other random problems
+and other draws of these cases than the ones shown on this page; but the round after which audits begin was chosen on those of
+the last section.
 
 """
 
