@@ -29,7 +29,7 @@ tournament: $(READY)  ## docs/tournament.md: which policy is best, and what the 
 	@rm -f results/panels.json results/random.json results/longer.json results/slope.json
 	@$(BIN)/python benchmarks/tournament.py --problems 0 --policies c-ucb ucb1 c-ts joint-ucb graves-lai latent-ts --output results/panels.json
 	@$(BIN)/python benchmarks/tournament.py --panel-runs 0 --policies c-ucb c-ucb:audit=1 ucb1 c-ts joint-ucb joint-ucb:audit=0 latent-ts --output results/random.json
-	@$(BIN)/python benchmarks/tournament.py --panel-runs 0 --horizon 10000 --policies c-ucb joint-ucb --output results/longer.json
+	@$(BIN)/python benchmarks/tournament.py --panel-runs 0 --problems 50 --horizon 10000 --policies c-ucb joint-ucb --output results/longer.json
 	@$(BIN)/python benchmarks/slope.py
 	@$(BIN)/python benchmarks/audit.py
 	@$(BIN)/python benchmarks/tournament_page.py

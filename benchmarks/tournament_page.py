@@ -48,14 +48,15 @@ is above C-UCB's by more than three standard errors of the paired difference. Th
 """
 
 LONGER = """
-An audit of 1 begins after round 1,000, so that none is in that table. After {horizon:,} rounds, {runs} runs each, audits
-included, which C-UCB has not:
+An audit of 1 begins after round 1,000, so that none is in that table. The first {count} problems after {horizon:,} rounds,
+{runs} runs each, with audits, which C-UCB has not:
 
 """
 
 NONE_LOST = "\n`joint-ucb` is worse than C-UCB on none of them.\n"
 LOST = """
-On these, `joint-ucb` is worse than C-UCB, which trusts the model and never audits: the price of noticing a model that is wrong.
+Here `joint-ucb` is worse than C-UCB, which trusts the model and never audits. Whoever would notice a model that is wrong about
+an arm has to pull that arm: where C-UCB's regret is 0, that must cost more.
 
 | problem | joint-ucb | c-ucb | difference | its standard error |
 |---|---|---|---|---|
