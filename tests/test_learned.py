@@ -11,10 +11,11 @@ from scipy import stats
 import headwater as hw
 from headwater.arrays import Floats
 from headwater.files import parse_problem
-from headwater.policies import joint
 from headwater.policies.decisions import _draw_error
 from headwater.policies.evidence import evidence_of
-from headwater.policies.likelihood import make_lens
+from headwater.policies.joint import decide
+from headwater.policies.lens import make_lens
+from headwater.policies.mind import BOUND, contradiction, likeliest, make_mind, relearn
 from headwater.policies.rules import Spec, make_spec
 from headwater.pseudo import model_of
 from headwater.pseudo.channels import KNOWN, channels_of
@@ -90,12 +91,12 @@ def test_the_index_is_the_smaller_of_its_own_and_the_models_with_its_error() -> 
     found = []
     for tolerance, own in ((0.0, np.inf), (2.0, np.inf), (2.0, 0.63)):
         lens = make_lens(channels, 0.0, 2.0, tolerance)
-        mind = joint.make_mind(lens, eager=True)
+        mind = make_mind(lens, eager=True)
         mind.n[:], mind.own[:] = counts, own
-        joint.relearn(lens, mind)
-        joint.decide(lens, mind, 3.0)
-        found.append(mind.arms[:, joint.BOUND].copy())
-    law = joint.likeliest(lens, mind)
+        relearn(lens, mind)
+        decide(lens, mind, 3.0)
+        found.append(mind.arms[:, BOUND].copy())
+    law = likeliest(lens, mind)
     bound = found[0] + 2.0 * np.sqrt(np.sum((law * channels.error / 2.0) ** 2, axis=1))
     np.testing.assert_allclose(found[1], bound, atol=1e-7)
     np.testing.assert_allclose(found[2], np.minimum(bound, 0.63), atol=1e-7)
@@ -142,10 +143,10 @@ def test_the_guard_allows_for_what_was_learned() -> None:
         counts = np.array([rng.multinomial(3000, law) for law in laws])
         for i, given in enumerate((None, observations)):
             lens = make_lens(channels_of(made(rows, given)), 0.0, 2.0, 2.0)
-            mind = joint.make_mind(lens)
+            mind = make_mind(lens)
             mind.n[:] = counts.ravel()
-            joint.relearn(lens, mind)
-            spoke[i] += joint.contradiction(lens, mind, 1e-3) >= 0
+            relearn(lens, mind)
+            spoke[i] += contradiction(lens, mind, 1e-3) >= 0
     assert spoke[0] >= 5 and spoke[1] == 0
 
 

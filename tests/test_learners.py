@@ -237,9 +237,9 @@ def test_merging_two_replicas_is_counting_once_for_random_rewards() -> None:
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("joint-ucb", {"prior": 1}, "prior: not an option of joint-ucb; expected discount, tolerance, guard, audit"),
-        ("latent-ts", {"discount": 1}, "discount: not an option of latent-ts; expected prior, tolerance, guard, audit"),
-        ("graves-lai", {"sd": 1}, "sd: not an option of graves-lai; expected guard, audit"),
+        ("joint-ucb", {"prior": 1}, "prior: not an option of joint-ucb; expected discount, tolerance, guard, audited, audit"),
+        ("latent-ts", {"discount": 1}, "not an option of latent-ts; expected prior, tolerance, guard, audited, audit"),
+        ("graves-lai", {"sd": 1}, "sd: not an option of graves-lai; expected guard, audited, audit"),
         ("graves-lai", {"reference": "most-pulled"}, 'reference: got "most-pulled"; expected one of none for graves-lai'),
         ("joint-ucb", {"discount": 1.5}, "discount: got 1.5; expected a number from 0 to 1"),
         ("joint-ucb", {"discount": math.nan}, "discount: got NaN; expected a number from 0 to 1"),
@@ -252,6 +252,7 @@ def test_merging_two_replicas_is_counting_once_for_random_rewards() -> None:
             for name in NAMES
             for bad in (1, -0.1, math.nan, "no", True)
         ),
+        *((name, {"audited": bad}, "audited: got .*; expected one of open-arms, all-arms") for name in NAMES for bad in "x1"),
         *((name, {"audit": bad}, "audit: got .*; expected a number from 0") for name in NAMES for bad in (-1, math.inf, "x")),
     ],
 )
@@ -319,7 +320,7 @@ def test_a_live_policy_is_a_replication(name: str, problem: hw.Problem) -> None:
 def test_an_arm_whose_largest_reward_falls_short_is_not_audited() -> None:
     problem = hw.Problem(latent=hw.Discrete(["x", "y", "z"]), arms={"best": [2, 3, 9], "poor": [1, 0, 2.4], "hope": [1, 0, 8]})
     for name in NAMES:
-        policy = hw.make_policy(name, problem, audit=20)
+        policy = hw.make_policy(name, problem, audit=20, audited="all-arms")
         policy.update(["best"] * 60, [2.0, 3.0] * 30)
         assert policy.select() == "hope", "poor cannot pay what best has paid on average"
 
@@ -534,7 +535,8 @@ def test_an_audit_finds_the_arm_that_the_model_excludes(guard: float) -> None:
     """The model says 0.1 where the arm pays 0.9: nobody pulls it, unless audited."""
     never = against(coins(0.1), coins(0.9), make_spec("joint-ucb", audit=0, guard=guard), horizon=3000, replications=20)
     assert (never.pulls[:, -1, 1] == 0).all()
-    audited = against(coins(0.1), coins(0.9), make_spec("joint-ucb", audit=3, guard=guard), horizon=3000, replications=20)
+    spec = make_spec("joint-ucb", audit=3, guard=guard, audited="all-arms")
+    audited = against(coins(0.1), coins(0.9), spec, horizon=3000, replications=20)
     # without a guard the model keeps its opinion, and the arm its turns by audit alone
     assert (audited.pulls[:, -1, 1] > (2000 if guard else 1000)).all()
 
@@ -542,8 +544,46 @@ def test_an_audit_finds_the_arm_that_the_model_excludes(guard: float) -> None:
 @pytest.mark.parametrize("name", NAMES[1:])
 def test_an_audit_finds_it_under_other_policies_with_the_guard(name: str) -> None:
     never = against(coins(0.1), coins(0.9), make_spec(name, audit=0), horizon=2000, replications=10)
-    found = against(coins(0.1), coins(0.9), make_spec(name, audit=3), horizon=2000, replications=10)
+    found = against(coins(0.1), coins(0.9), make_spec(name, audit=3, audited="all-arms"), horizon=2000, replications=10)
     assert (never.pulls[:, -1, 1] == 0).mean() > 0.5 and (found.pulls[:, -1, 1] > 1000).all()
+
+
+def excluding(lesser: Any, **options: Any) -> hw.Policy:
+    """A policy that has seen "best" 60 times, past its first audit, where ``lesser`` was never pulled."""
+    problem = hw.Problem(latent=hw.Discrete(["x", "y", "z"]), arms={"best": [2, 3, 9], "lesser": lesser, "other": [2, 2, 0]})
+    policy = hw.make_policy(options.pop("name"), problem, audit=20, **options)
+    policy.update(["best"] * 60, [2.0, 3.0] * 30)
+    return policy
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_arm_that_is_never_best_by_the_model_is_audited_only_on_demand(name: str) -> None:
+    """For every value of X "lesser" pays at most what "best" does: that is what the model says, not what was concluded."""
+    assert excluding([2, 3, 8], name=name).select() == "best"
+    assert excluding([2, 3, 8], name=name, audited="all-arms").select() == "lesser"
+    assert excluding([2, 3.5, 8], name=name).select() == "lesser", "better than best at y, so it may be best"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_once_the_model_is_contradicted_every_arm_is_audited(name: str) -> None:
+    policy = excluding([2, 3, 8], name=name)
+    policy.update(["best"] * 400, [2.0, 3.0] * 200)
+    with pytest.warns(hw.ModelWarning, match="other"):
+        policy.update(["other"] * 30, [0.0] * 30)  # at z alone, where best has never been
+        arm = policy.select()
+    assert (policy.doubted, arm) == (["other"], "lesser")
+
+
+@pytest.mark.parametrize("name", ["joint-ucb", "latent-ts"])
+def test_learned_channels_are_audited_whatever_they_say(name: str) -> None:
+    def coin(p: float) -> dict[str, Any]:
+        return {"outcomes": [0, 1], "probabilities": [[1 - p, p], [0.9 - p, 0.1 + p]], "observations": [10**6, 10**6]}
+
+    problem = hw.Problem(latent=hw.Discrete(["x", "y"]), arms={"best": coin(0.6), "lesser": coin(0.2)})
+    for tolerance, arm in ((2.0, "lesser"), (0.0, "best")):
+        policy = hw.make_policy(name, problem, audit=20, tolerance=tolerance)
+        policy.update(["best"] * 60, [1.0, 1.0, 0.0] * 20)
+        assert policy.select() == arm
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -329,7 +329,7 @@ def test_chances_of_a_law() -> None:
 def test_an_audit_is_part_of_the_chances() -> None:
     """poor is never drawn best: only an audit looks at it."""
     problem = hw.Problem(latent=hw.Discrete(["x", "y", "z"]), arms={"best": [2, 3, 9], "poor": [1, 0, 8]})
-    policy = hw.make_policy("latent-ts", problem, audit=20)
+    policy = hw.make_policy("latent-ts", problem, audit=20, audited="all-arms")
     policy.update(["best"] * 60, [2.0, 3.0] * 30)
     assert policy.propensities() == {"best": 0.0, "poor": 1.0}
     assert policy.propensities(["best"]) == {"best": 1.0, "poor": 0.0}

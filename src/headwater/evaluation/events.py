@@ -15,8 +15,8 @@ from headwater.complaints import shown
 from headwater.errors import ProblemError
 from headwater.evaluation.people import check_listed, label_places, levels_of
 from headwater.policies.evidence import evidence_of
-from headwater.policies.joint import likeliest, make_mind, relearn
-from headwater.policies.likelihood import make_lens
+from headwater.policies.lens import make_lens
+from headwater.policies.mind import likeliest, make_mind, relearn
 from headwater.problem import Problem
 
 __all__ = ["Events", "make_events"]

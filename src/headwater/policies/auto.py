@@ -16,11 +16,12 @@ def spec_for(name: str | Spec, problem: Problem, **options: object) -> Spec:
     """A policy by its name and options; ``auto`` is decided by the problem.
 
     That is ``joint-ucb`` wherever the law of X can be learned, and an audited ``c-ts`` where the support is too large for that.
+    Whoever has not chosen a policy has hardly weighed how far to trust the model, so every excluded arm is audited.
 
     >>> import headwater as hw
     >>> ads = hw.Problem(latent=hw.Discrete(["student", "worker"]), arms={"banner": [1, 2], "video": [1.5, 0]})
     >>> spec_for("auto", ads).title
-    'joint-ucb'
+    'joint-ucb (all-arms)'
     """
     if isinstance(name, Spec):
         return name
@@ -30,4 +31,4 @@ def spec_for(name: str | Spec, problem: Problem, **options: object) -> Spec:
         evidence_of(problem)
     except HeadwaterError:
         return make_spec("c-ts", **{"audit": AUDIT, **options})
-    return make_spec("joint-ucb", **options)
+    return make_spec("joint-ucb", **{"audited": "all-arms", **options})

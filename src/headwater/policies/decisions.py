@@ -3,7 +3,7 @@
 ``joint-ucb`` pulls the arm of largest joint index (``joint``); ``latent-ts`` the best arm under a draw from the posterior of
 the law of X (``sampler``); ``graves-lai`` the likeliest law's best arm, unless some law that the counts allow makes another
 one best: then it explores at the rates of the Graves-Lai programme (``exploration``, ``programme``). All three share the
-guard against a wrong model (``joint``) and the audit (``_audit``).
+guard against a wrong model (``mind``) and the audit (``_audit``).
 
 The state is that of ``kernel`` and a ``Learner``; ``seen`` (K, M) counts by bin.
 """
@@ -16,11 +16,12 @@ import numpy as np
 
 from headwater import streams
 from headwater.arrays import Floats, Ints
-from headwater.policies import indices, joint, kernel, sampler, waiting
+from headwater.policies import indices, kernel, sampler, waiting
 from headwater.policies.compile import compiled
 from headwater.policies.exploration import explore
-from headwater.policies.joint import decide, freshen, witness
-from headwater.policies.learner import BINNED, DISCOUNT, MOVES, PRIOR, WIDTH, ZERO, Learner, check
+from headwater.policies.joint import decide, reaches
+from headwater.policies.learner import BINNED, DISCOUNT, MOVES, PRIOR, THOROUGH, WIDTH, ZERO, Learner, check
+from headwater.policies.mind import BASE, BOUND, FLOOR, TOTAL, freshen, witness
 from headwater.policies.vectors import put
 
 __all__ = ["choose", "count_ruled_out", "learn", "select", "step"]
@@ -151,7 +152,7 @@ def choose(
     else:
         arm = decide(learner.lens, mind, delta)
         for k in range(index.size):
-            index[k] = mind.arms[k, joint.BOUND]
+            index[k] = mind.arms[k, BOUND]
     if meta[kernel.POLICY] != kernel.GRAVES_LAI:  # which looks at them now and then only
         for k in range(index.size):
             index[k] = knobs[ZERO] + knobs[WIDTH] * index[k]
@@ -164,14 +165,14 @@ def choose(
 @compiled
 def count_ruled_out(meta: Ints, learner: Learner, index: Floats, out: Ints) -> None:
     """Add 1 for every arm whose joint index is below the mean that the likeliest law gives the best arm."""
-    if meta[kernel.POLICY] != kernel.JOINT or learner.mind.whole[joint.TOTAL] == 0.0:
+    if meta[kernel.POLICY] != kernel.JOINT or learner.mind.whole[TOTAL] == 0.0:
         return
     arms, best = learner.mind.arms, -np.inf
     for k in range(index.size):
         if not learner.mind.doubted[k]:
-            best = max(best, arms[k, joint.BASE])
+            best = max(best, arms[k, BASE])
     for k in range(index.size):
-        out[k] += 1 if arms[k, joint.BOUND] < best and not learner.mind.doubted[k] else 0
+        out[k] += 1 if arms[k, BOUND] < best and not learner.mind.doubted[k] else 0
 
 
 @compiled
@@ -208,6 +209,30 @@ def _short_of(k: int, bar: float, budget: float, counts: Ints, seen: Ints, learn
 
 
 @compiled
+def _trusted(learner: Learner) -> bool:
+    """Whether an arm need not be audited because the model says outright that it is never best: not if the channels were
+    learned or are bins, or if anything contradicted the model.
+    """
+    out = learner.lens.error.size == 0 and learner.knobs[BINNED] == 0.0 and learner.knobs[THOROUGH] == 0.0
+    for k in range(learner.mind.doubted.size):
+        out = out and learner.mind.doubted[k] == 0
+    return bool(out)
+
+
+@compiled
+def _outdone(k: int, by: int, learner: Learner) -> bool:
+    """Whether arm k pays at most what arm ``by`` does, whatever X is, by the model. Remembered: O(J) only for a new ``by``."""
+    g, kept = learner.lens.g, learner.audits[k]
+    if abs(kept[3]) != by + 1.0:
+        kept[3] = by + 1.0
+        for j in range(g.shape[1]):
+            if g[k, j] > g[by, j]:
+                kept[3] = -kept[3]
+                break
+    return bool(kept[3] > 0.0)
+
+
+@compiled
 def _audit(
     arm: int,
     log_t: float,
@@ -223,7 +248,8 @@ def _audit(
 
     As ``kernel.audited``, but by the arm's own law of rewards, which is sharper than a coin's. ``joint-ucb`` excludes an arm if
     its index is below the bar. Draws and likeliest means are no bounds: under other policies any arm may be audited, but only
-    while they pull the most-pulled one. Never where ``arm`` itself looks no worse by the same measure.
+    while they pull the most-pulled one. Never an arm that is ``_outdone`` by that one while the model is ``_trusted``, nor
+    where ``arm`` itself looks no worse by the same measure.
     """
     most, joint_ucb, share = -1, meta[kernel.POLICY] == kernel.JOINT, learner.mind.share
     for k in range(mean.size):
@@ -232,13 +258,13 @@ def _audit(
     budget, bar = kernel.audit_budget(params[kernel.AUDIT], log_t), kernel.audit_bar(mean[most], log_t, params[kernel.SPAN])
     if bar == np.inf or not (joint_ucb or arm == most):
         return arm
-    out, least, scaled = arm, np.inf, (bar - learner.knobs[ZERO]) / learner.knobs[WIDTH]
+    out, least, scaled, trusted = arm, np.inf, (bar - learner.knobs[ZERO]) / learner.knobs[WIDTH], _trusted(learner)
     for k in range(mean.size):
-        allowed = joint_ucb and learner.mind.arms[k, joint.FLOOR] >= scaled  # not excluded, as its bound says already
-        if k != arm and share[k] >= 0.0 and not allowed:
+        allowed = joint_ucb and learner.mind.arms[k, FLOOR] >= scaled  # not excluded, as its bound says already
+        if k != arm and share[k] >= 0.0 and not allowed and not (trusted and _outdone(k, most, learner)):
             need = _short_of(k, bar, budget, counts, seen, learner)
             if need < least and joint_ucb:
-                need = np.inf if joint.reaches(learner.lens, learner.mind, k, delta, scaled) else need
+                need = np.inf if reaches(learner.lens, learner.mind, k, delta, scaled) else need
             if need < least:
                 out, least = k, need
     return out if out != arm and least < _short_of(arm, bar, budget, counts, seen, learner) else arm

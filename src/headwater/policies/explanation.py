@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from headwater.arrays import Ints
-from headwater.policies import joint
 from headwater.policies.inference import LatentLaw
 from headwater.policies.kernel import PENDING, PULLS, SHIFT, TOTAL, Views
 from headwater.policies.learner import WIDTH, ZERO, Learner
+from headwater.policies.mind import likeliest
 from headwater.policies.rules import JointUCB, LatentThompson, Spec
 
 SHOWN = 40
@@ -183,7 +183,7 @@ def explain_learner(
     ``off`` (K,) is 1 for arms that are switched off.
     """
     n, mind = views.counts[PULLS], learner.mind
-    likely = learner.knobs[ZERO] + learner.knobs[WIDTH] * (learner.lens.g @ joint.likeliest(learner.lens, mind))
+    likely = learner.knobs[ZERO] + learner.knobs[WIDTH] * (learner.lens.g @ likeliest(learner.lens, mind))
     best = int(np.argmax(np.where((mind.doubted > 0) | (off > 0), -np.inf, likely))) if n.any() else chosen
     errors = ""  # what the index of joint-ucb includes
     if isinstance(spec.rule, JointUCB) and learner.lens.error.size:

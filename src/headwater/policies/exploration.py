@@ -9,10 +9,12 @@ import math
 import numpy as np
 
 from headwater.arrays import Floats, Ints
-from headwater.policies import joint, kernel, programme
+from headwater.policies import kernel, programme
 from headwater.policies.compile import compiled
 from headwater.policies.learner import WIDTH, ZERO, Learner
-from headwater.policies.likelihood import Lens, climb, log_likelihood, tilt_slope
+from headwater.policies.lens import Lens
+from headwater.policies.likelihood import climb, log_likelihood, tilt_slope
+from headwater.policies.mind import BEST, EAGER, FRESH, TOTAL, freshen
 from headwater.policies.vectors import put
 
 __all__ = ["explore", "plan"]
@@ -90,11 +92,11 @@ def explore(meta: Ints, counts: Ints, learner: Learner, index: Floats) -> int:
     lens, mind, arms, size = learner.lens, learner.mind, index.size, learner.planned.size
     t, waiting = meta[kernel.ROUND], 0
     held = t < learner.held[0] and mind.share[int(learner.held[1])] >= 0.0
-    if held and mind.whole[joint.EAGER] == 0.0:
+    if held and mind.whole[EAGER] == 0.0:
         return int(learner.held[1])
     mind.laws[arms] = 1.0 / size
-    mind.whole[joint.FRESH] = -1.0
-    joint.freshen(lens, mind)
+    mind.whole[FRESH] = -1.0
+    freshen(lens, mind)
     law = mind.laws[arms]
     best, z, h = -1, mind.z, learner.spare[0]
     for k in range(arms):
@@ -110,10 +112,10 @@ def explore(meta: Ints, counts: Ints, learner: Learner, index: Floats) -> int:
     settled = True
     for k in range(arms):
         rival = k != best and mind.share[k] >= 0.0 and not mind.doubted[k]
-        if rival and settled and mind.whole[joint.TOTAL] > 0.0 and not mind.doubted[best]:
+        if rival and settled and mind.whole[TOTAL] > 0.0 and not mind.doubted[best]:
             for j in range(size):
                 h[j] = lens.g[k, j] - lens.g[best, j]
-            settled = not _plausible(lens, mind.n, h, limit, mind.whole[joint.BEST], learner.spare[1], z)
+            settled = not _plausible(lens, mind.n, h, limit, mind.whole[BEST], learner.spare[1], z)
     chosen = best
     if not settled:
         share, moved = min(0.5 / (t - waiting + 1.0), 0.5 / size), 0.0

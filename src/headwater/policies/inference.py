@@ -14,8 +14,9 @@ import numpy as np
 from headwater.arrays import Floats, Ints
 from headwater.errors import SizeError
 from headwater.policies.evidence import Evidence
-from headwater.policies.joint import BEST, FORECAST, Mind, lift, likeliest, make_mind, relearn
-from headwater.policies.likelihood import Lens, make_lens
+from headwater.policies.joint import lift
+from headwater.policies.lens import Lens, make_lens
+from headwater.policies.mind import BEST, FORECAST, Mind, likeliest, make_mind, relearn
 
 MAX_POINTS = 300
 """Values of X for which intervals are computed: two solutions for each."""

@@ -16,15 +16,15 @@ from headwater.policies import kernel, programme, sampler
 from headwater.policies.centre import HEAD, workspace_size
 from headwater.policies.compile import compiled
 from headwater.policies.evidence import Evidence
-from headwater.policies.joint import Mind, contradiction, doubt, make_mind, relearn
-from headwater.policies.likelihood import Lens, make_lens
+from headwater.policies.lens import Lens, make_lens
+from headwater.policies.mind import Mind, contradiction, doubt, make_mind, relearn
 from headwater.policies.rules import JointUCB, LatentThompson, Learning, Spec
 
 __all__ = ["Learner", "check", "forget", "learner_for", "make_learner", "recall", "twin"]
 
 # knobs: the guard's error rate (0: off), the prior's weight, the discount of explored rounds, moves of the sampler a round,
-# whether bins hold many rewards, and the zero and the width of the scale of means
-GUARD, PRIOR, DISCOUNT, MOVES, BINNED, ZERO, WIDTH, KNOBS = range(8)
+# whether bins hold many rewards, the zero and the width of the scale of means, and whether all excluded arms are audited
+GUARD, PRIOR, DISCOUNT, MOVES, BINNED, ZERO, WIDTH, THOROUGH, KNOBS = range(9)
 
 
 class Learner(NamedTuple):
@@ -35,7 +35,7 @@ class Learner(NamedTuple):
     the law they were computed at, ``memory`` (J + K,) the last such law and its rates, ``held`` (2,) the round until which it
     pulls which arm without looking; ``course`` (J + K,) keeps what a look ahead must not change; ``spare`` (2, J) is room for
     two vectors that solving leaves alone, as it does not the lens's own; ``pays`` (K, M) the reward of each bin, ``audits``
-    (K, 3) what is remembered of an arm's last audit.
+    (K, 4) what is remembered of an arm's last audit.
     """
 
     lens: Lens
@@ -65,6 +65,7 @@ def make_learner(
     prior: float = 1.0,
     discount: float = 0.0,
     tolerance: float = 0.0,
+    thorough: bool = False,
     eager: bool = False,
 ) -> Learner:
     """A learner that knows nothing. Only the tools of the policy ``code`` get room."""
@@ -77,7 +78,7 @@ def make_learner(
         lens,
         make_mind(lens, eager=eager),
         bins,
-        np.array([guard, prior, discount, moves, binned, evidence.low, span]),
+        np.array([guard, prior, discount, moves, binned, evidence.low, span, float(thorough)]),
         np.full(points, 1.0 / points),
         np.zeros(points + 1),
         np.zeros(workspace_size(points, rows) if code == kernel.LATENT_TS else 1),
@@ -89,7 +90,7 @@ def make_learner(
         np.zeros(2),
         np.zeros((2, points)),
         evidence.rewards(),
-        np.zeros((count, 3)),
+        np.zeros((count, 4)),
     )
 
 
@@ -103,7 +104,16 @@ def learner_for(spec: Spec, evidence: Evidence, bins: Ints) -> Learner:
     code = kernel.RULES[rule.code]
     if evidence.cells is not None and code != kernel.JOINT:
         raise ProblemError(f"policy: {rule.name} needs a support that is listed; use joint-ucb where X is continuous")
-    return make_learner(evidence, code, bins=bins, guard=rule.guard, prior=prior, discount=discount, tolerance=tolerance)
+    return make_learner(
+        evidence,
+        code,
+        bins=bins,
+        guard=rule.guard,
+        prior=prior,
+        discount=discount,
+        tolerance=tolerance,
+        thorough=rule.audited == "all-arms",
+    )
 
 
 def twin(learner: Learner) -> Learner:

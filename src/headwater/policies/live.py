@@ -18,13 +18,14 @@ from headwater.arrays import Ints
 from headwater.complaints import is_number, shown
 from headwater.errors import ModelWarning, ProblemError, RewardError, SizeError
 from headwater.latent import Continuous
-from headwater.policies import decisions, joint, kernel, noisy, waiting
+from headwater.policies import decisions, kernel, noisy, waiting
 from headwater.policies.evidence import evidence_of
 from headwater.policies.explanation import Explanation, explain, explain_learner
 from headwater.policies.indices import kl_ucb_index
 from headwater.policies.inference import LatentLaw, latent_law
 from headwater.policies.learner import Learner, learner_for, twin
 from headwater.policies.many import Many, check_many
+from headwater.policies.mind import EAGER
 from headwater.policies.rules import LatentThompson, Reference, Rule, Spec, Thompson, check_positive
 from headwater.policies.states import stored_learner
 from headwater.policies.table import LevelTable, bounds, has_levels, table_of, units_of
@@ -293,7 +294,7 @@ class Policy:
         learner = None
         if self.learner is not None:
             learner = twin(self.learner)
-            learner.mind.whole[joint.EAGER] = 1.0  # every index, also those that need not be known to decide
+            learner.mind.whole[EAGER] = 1.0  # every index, also those that need not be known to decide
         self._decide(out, off, learner=learner)
         chosen, views = int(out[0]), kernel.unpack(*self._copy, len(self.names))
         absent = np.zeros(len(self.names), dtype=np.int64) if off is None else off

@@ -77,9 +77,15 @@ AUDIT = 1.0
 """The default audit of policies that learn the law of X."""
 
 
-def _check_guard(guard: object) -> None:
+Audited = Literal["open-arms", "all-arms"]
+"""Which excluded arms are audited: those that some value of X makes better than the most-pulled arm, or all."""
+
+
+def _check_doubts(guard: object, audited: object) -> None:
     if not is_number(guard) or not 0 <= guard < 1:  # type: ignore[operator]
         raise ProblemError(f"guard: got {shown(guard)}; expected an error rate from 0 (off) to below 1")
+    if audited not in get_args(Audited):
+        raise ProblemError(f"audited: got {shown(audited)}; expected one of {', '.join(get_args(Audited))}")
 
 
 def _check_tolerance(tolerance: object) -> None:
@@ -99,6 +105,7 @@ class JointUCB:
     discount: float = 0.5
     tolerance: float = 2.0
     guard: float = GUARD
+    audited: Audited = "open-arms"
     name = "joint-ucb"
     code = "joint-ucb"
 
@@ -106,7 +113,7 @@ class JointUCB:
         if not is_number(self.discount) or not 0 <= self.discount <= 1:
             raise ProblemError(f"discount: got {shown(self.discount)}; expected a number from 0 to 1")
         _check_tolerance(self.tolerance)
-        _check_guard(self.guard)
+        _check_doubts(self.guard, self.audited)
 
 
 @dataclass(frozen=True)
@@ -120,6 +127,7 @@ class LatentThompson:
     prior: float = 0.5
     tolerance: float = 1.0
     guard: float = GUARD
+    audited: Audited = "open-arms"
     name = "latent-ts"
     code = "latent-ts"
 
@@ -127,7 +135,7 @@ class LatentThompson:
         if not is_number(self.prior) or not 0.2 <= self.prior <= 1000:
             raise ProblemError(f"prior: got {shown(self.prior)}; expected a number from 0.2 to 1000")
         _check_tolerance(self.tolerance)
-        _check_guard(self.guard)
+        _check_doubts(self.guard, self.audited)
 
 
 @dataclass(frozen=True)
@@ -135,11 +143,12 @@ class GravesLai:
     """The likeliest law's best arm; explores at the Graves-Lai rates while some plausible law favours another arm."""
 
     guard: float = GUARD
+    audited: Audited = "open-arms"
     name = "graves-lai"
     code = "graves-lai"
 
     def __post_init__(self) -> None:
-        _check_guard(self.guard)
+        _check_doubts(self.guard, self.audited)
 
 
 Index = UCB1 | KLUCB | Thompson
@@ -153,7 +162,9 @@ class Spec:
 
     ``audit`` lets an arm that the model excludes be pulled, after round 1,000 / audit, while its own rewards do not rule it
     out, at a budget of audit · (1 + log t / 40) where KL-UCB allows log t; 0 is the paper, which trusts the model. Default: 0
-    with a filter, ``AUDIT`` for policies that learn the law of X.
+    with a filter, ``AUDIT`` for policies that learn the law of X. By a model that was not
+    learned and that nothing contradicts, these do not audit an arm that pays at most what the most-pulled arm does whatever X
+    is, unless ``audited="all-arms"``.
     """
 
     rule: Rule
