@@ -71,7 +71,8 @@ def regret(truth: Problem, model: Problem, spec: Spec, horizon: int, runs: int, 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--problems", type=int, default=16)
+    parser.add_argument("--problems", type=int, default=24)
+    parser.add_argument("--first", type=int, default=16, help="on 0 to 15 the round was chosen after which audits begin")
     parser.add_argument("--runs", type=int, default=16)
     parser.add_argument("--horizon", type=int, default=50_000)
     parser.add_argument("--policies", nargs="+", default=["joint-ucb"])
@@ -85,7 +86,7 @@ def main() -> None:
     found: dict[str, Any] = {"horizon": options.horizon, "runs": options.runs, "guard": options.guard, "wrong": [], "right": []}
     options.output.parent.mkdir(parents=True, exist_ok=True)
     cases = [(case.id, case.problem, case.problem) for case in CASES if case.id.startswith(("discrete", "vector"))]
-    pairs = [(f"random {i}", *wronged(i)) for i in range(options.problems)]
+    pairs = [(f"random {i}", *wronged(i)) for i in range(options.first, options.first + options.problems)]
     todo = [("right", *case) for case in cases]
     for name, truth, model in pairs:
         todo += [("wrong", name, truth, model), ("right", name, truth, truth)]

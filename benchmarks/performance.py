@@ -45,8 +45,7 @@ programs that ran side by side in that run; absolute times belong to that machin
 ## Decisions that read all evidence
 
 `benchmarks/live.py`: one update and one select of `joint-ucb`, live. Five levels an arm, or three random rewards. An arm's
-index is solved anew only while bounds leave open which is largest; with a hundred arms on a thousand values of X that is the
-case for 20 to 35 of them in most of the first thousand rounds, and for most where an arm pays what it never paid before.
+index is solved anew only while bounds leave open which is largest.
 
 ```
 {live}

@@ -1,6 +1,6 @@
 """Which policy should a newcomer get? Every policy on the paper's listed cases and on 100 random problems, in one table.
 
-    make tournament                                        # all of docs/tournament.md: some two hours on two cores
+    make tournament                                        # all of docs/tournament.md: over an hour on two cores
     python benchmarks/tournament.py --problems 10 --runs 40 --horizon 2000     # a taste
 
 Regret is compared with C-UCB's on the same draws. "Worse" counts problems on which the mean is above C-UCB's by more than 3
@@ -95,14 +95,13 @@ def main() -> None:
         if time.monotonic() - begun > options.limit:
             break
         rows = measure(problem, specs, horizon, runs, 2026, options.threads)
-        sizes = [len(problem.arms), problem.rewards.shape[1]]
         for row in rows.values():
             row["runs"] = runs
         before = found.get(problem.name, {"policies": {}})["policies"]
-        found[problem.name] = {"sizes": sizes, "horizon": horizon, "policies": {**before, **rows}}
+        found[problem.name] = {"horizon": horizon, "policies": {**before, **rows}}
         options.output.write_text(json.dumps(found, indent=1), encoding="utf-8")
         shown = "  ".join(f"{title} {row['mean']:.1f}±{row['se']:.1f} ({row['seconds']:.0f}s)" for title, row in rows.items())
-        print(f"{problem.name} {sizes}: {shown}", file=sys.stderr, flush=True)
+        print(f"{problem.name}: {shown}", file=sys.stderr, flush=True)
     print(json.dumps(summary(found), indent=1))
 
 
