@@ -136,21 +136,40 @@ def back(lens: Lens, y: Floats, out: Floats) -> None:
         if most > 0.0:
             for j in range(out.size):
                 out[j] += table[cell[j]]
+    a = b = c = -1  # rows without zeros that wait for a fourth
     for i in range(y.size):
-        if lens.lone[i] and y[i] > 0.0:
+        if not (lens.lone[i] and y[i] > 0.0):
+            continue
+        if lens.sure[i] or lens.begin[i + 1] - lens.begin[i] < out.size:
+            _add_row(lens, i, y[i], out)
+        elif c < 0:
+            a, b, c = i, a, b
+        else:
+            _add_four(lens, a, b, c, i, y, out)
+            a = b = c = -1
+    for i in (a, b, c):
+        if i >= 0:
             _add_row(lens, i, y[i], out)
 
 
 @compiled
 def _add_row(lens: Lens, i: int, x: float, out: Floats) -> None:
-    """``out += x A[i]``, over atoms (J,). A row without zeros is read straight through, one of zeros and ones by its atoms."""
+    """``out += x A[i]``, over atoms (J,)."""
     first, last = lens.begin[i], lens.begin[i + 1]
     if lens.sure[i]:
         for e in range(first, last):
             out[lens.atom[e]] += x
-    elif last - first == out.size:
-        for j in range(out.size):
-            out[j] += lens.chance[first + j] * x
     else:
         for e in range(first, last):
             out[lens.atom[e]] += lens.chance[e] * x
+
+
+@compiled
+def _add_four(lens: Lens, a: int, b: int, c: int, d: int, y: Floats, out: Floats) -> None:
+    """``out += y A`` of four rows without zeros, read straight through: one alone would read and write ``out`` for each."""
+    chance, begin, size = lens.chance, lens.begin, out.size
+    u, v = chance[begin[a] : begin[a] + size], chance[begin[b] : begin[b] + size]
+    w, x = chance[begin[c] : begin[c] + size], chance[begin[d] : begin[d] + size]
+    uu, vv, ww, xx = y[a], y[b], y[c], y[d]
+    for j in range(size):
+        out[j] += (uu * u[j] + vv * v[j]) + (ww * w[j] + xx * x[j])

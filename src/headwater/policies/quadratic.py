@@ -53,20 +53,46 @@ def _bend(lens: Lens, size: int, bend: Floats) -> None:
             i = lens.row[e]
             who[last[i]], value[last[i]] = a, lens.weight[e]
             last[i] += 1
+    full = 0
     for i in range(bend.size):
-        if bend[i] > 0.0 and lens.sure[i]:
-            _outer(bend[i], who[first[i] : last[i]], square)
-        elif bend[i] > 0.0:
-            low, high = first[i], last[i]
-            full = high - low == size
+        low, high = first[i], last[i]
+        if bend[i] <= 0.0:
+            continue
+        if lens.sure[i]:
+            _outer(bend[i], who[low:high], square)
+        elif high - low == size:
+            last[full] = i  # row i's own place is not needed any more
+            full += 1
+        else:
             for x in range(low, high):
                 factor, line = bend[i] * value[x], square[who[x]]
-                if full:
-                    for b in range(x - low, size):
-                        line[b] += factor * value[low + b]
-                else:
-                    for y in range(x, high):
-                        line[who[y]] += factor * value[y]
+                for y in range(x, high):
+                    line[who[y]] += factor * value[y]
+    _full_rows(bend, first, last[:full], value, size, square)
+
+
+@compiled
+def _full_rows(bend: Floats, first: Ints, rows: Ints, value: Floats, size: int, square: Floats) -> None:
+    """Add the outer products of the ``rows`` that all atoms in use pay. Four at a time: one alone would read and write the square
+    for each.
+    """
+    r = 0
+    while r + 3 < rows.size:
+        h, i, k, m = rows[r], rows[r + 1], rows[r + 2], rows[r + 3]
+        w, x, y, z = value[first[h] :], value[first[i] :], value[first[k] :], value[first[m] :]
+        for a in range(size):
+            line, ww, xx, yy, zz = square[a], bend[h] * w[a], bend[i] * x[a], bend[k] * y[a], bend[m] * z[a]
+            for b in range(a, size):
+                line[b] += (ww * w[b] + xx * x[b]) + (yy * y[b] + zz * z[b])
+        r += 4
+    while r < rows.size:
+        h = rows[r]
+        w = value[first[h] :]
+        for a in range(size):
+            line, ww = square[a], bend[h] * w[a]
+            for b in range(a, size):
+                line[b] += ww * w[b]
+        r += 1
 
 
 @compiled
