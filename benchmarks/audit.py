@@ -97,8 +97,9 @@ def main() -> None:
         if kind == "wrong":
             row["ucb1"] = float(regret(truth, model, make_spec("ucb1"), options.horizon, options.runs, options.threads).mean())
         for policy in options.policies:
-            sets = [("trusting", {"guard": 0.0, "audit": 0.0})]
+            sets: list[tuple[str, dict[str, Any]]] = [("trusting", {"guard": 0.0, "audit": 0.0})]
             sets += [(f"{audit:g}", {"guard": options.guard, "audit": audit}) for audit in options.audits]
+            sets += [("auto", {"guard": options.guard, "audited": "all-arms"})]
             for title, knobs in sets:
                 spec = make_spec(policy, **knobs)
                 row[f"{policy} {title}"] = float(

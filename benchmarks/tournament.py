@@ -1,6 +1,6 @@
 """Which policy should a newcomer get? Every policy on the paper's listed cases and on 100 random problems, in one table.
 
-    make tournament                                        # all of docs/tournament.md: over an hour on two cores
+    make tournament                                        # all of docs/tournament.md: some three hours on two cores
     python benchmarks/tournament.py --problems 10 --runs 40 --horizon 2000     # a taste
 
 Regret is compared with C-UCB's on the same draws. "Worse" counts problems on which the mean is above C-UCB's by more than 3

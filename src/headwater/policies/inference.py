@@ -118,7 +118,7 @@ def _interval(lens: Lens, mind: Mind, p: Floats, atoms: list[int], delta: float)
         g[atoms] = sign
         law, z = p.copy(), np.zeros(len(mind.n))
         total, best = float(mind.pulls.sum()), float(mind.whole[BEST])
-        theta = lift(lens, mind.n, total, g, delta, best, 0.0, law, z)
+        theta = lift(lens, mind.n, total, g, delta, best, law, z)
         grad = lens.atoms[0]
         # the certified bound of the joint index, see its module
         drop = best - float(np.sum(np.where(mind.n > 0, mind.n * np.log(np.where(mind.n > 0, z, 1.0)), 0.0)))

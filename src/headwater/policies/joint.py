@@ -94,19 +94,17 @@ def first_tilt(lens: Lens, n: Floats, total: float, g: Floats, delta: float, p: 
 
 
 @compiled
-def lift(
-    lens: Lens, n: Floats, total: float, g: Floats, delta: float, best: float, theta: float, p: Floats, z: Floats
-) -> float:
-    """Tilt p (J,) towards g until its likelihood is delta below ``best``, or the largest g is reached; returns theta.
+def lift(lens: Lens, n: Floats, total: float, g: Floats, delta: float, best: float, p: Floats, z: Floats) -> float:
+    """Tilt p (J,), to begin with the likeliest law or near it, towards g until its likelihood is delta below ``best``, or the
+    largest g is reached; returns theta.
 
-    The square root of the drop is nearly linear in theta: Newton's method on it, kept in a bracket, from the theta given (0:
-    none yet).
+    The square root of the drop is nearly linear in theta: Newton's method on it, kept in a bracket, which every eighth turn
+    halves (in logarithms) in case that method creeps.
     """
-    if theta <= 0.0:
-        climb(lens, n, g, 0.0, 1e-9, p, z)
-        theta = first_tilt(lens, n, total, g, delta, p, z)
+    climb(lens, n, g, 0.0, 1e-9, p, z)
+    theta = first_tilt(lens, n, total, g, delta, p, z)
     low, high = 0.0, np.inf
-    for _ in range(100):
+    for turn in range(100):
         climb(lens, n, g, theta, 1e-10 * theta + 1e-9, p, z)
         drop = best - log_likelihood(n, z)
         if abs(drop - delta) <= CLOSE * delta or (drop < delta and theta >= FLAT * total):
@@ -119,7 +117,7 @@ def lift(
         root = math.sqrt(max(drop, 0.0))
         guess = theta + 2.0 * root * (math.sqrt(delta) - root) / bend if bend > 0.0 and root > 0.0 else 30.0 * theta
         guess = min(max(guess, theta / 30.0), 30.0 * theta)
-        if not low < guess < high:
+        if not low < guess < high or turn % 8 == 7:
             guess = math.sqrt(low * high) if low > 0.0 and high < np.inf else 30.0 * theta if high == np.inf else theta / 30.0
         if high < np.inf and high - low <= 1e-13 * high:
             break
@@ -150,8 +148,9 @@ def _improve(lens: Lens, mind: Mind, ell: int, delta: float) -> None:
     if not (new or changed):
         _foresee(lens, mind, ell)
     arm[TRIES] += 1.0
-    if arm[TRIES] > PATIENCE:
-        theta = lift(lens, mind.n, total, g, delta, best, theta, p, z)
+    if arm[TRIES] > PATIENCE:  # from the likeliest law: where those steps led need not be anywhere near
+        put(mind.laws[mind.arms.shape[0]], p)
+        theta = lift(lens, mind.n, total, g, delta, best, p, z)
         slope(lens, mind.n, g, theta, p, z)
     else:
         theta = approach(lens, mind.n, g, delta, best, theta, FLAT * total, p, z, y)

@@ -73,8 +73,8 @@ def _bend(lens: Lens, size: int, bend: Floats) -> None:
 
 @compiled
 def _full_rows(bend: Floats, first: Ints, rows: Ints, value: Floats, size: int, square: Floats) -> None:
-    """Add the outer products of the ``rows`` that all atoms in use pay. Four at a time: one alone would read and write the square
-    for each.
+    """Add the outer products of the ``rows`` that all atoms in use pay. Four at a time: one by one, each would read and write
+    the whole square.
     """
     r = 0
     while r + 3 < rows.size:
