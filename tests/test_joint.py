@@ -33,6 +33,8 @@ from headwater.policies.mind import (
     EXACT,
     FLOOR,
     FORECAST,
+    THETA,
+    TRIES,
     Mind,
     contradiction,
     doubt,
@@ -234,6 +236,23 @@ def test_a_factor_follows_the_atoms_that_come_and_go(noisy: int, compiled: bool)
         assert j not in lens.active[:size]
     used = lens.active[:size]
     assert np.allclose(pull[used], (dense.T @ (bend * gone))[used], rtol=1e-6) and gone.sum() == pytest.approx(0.3 * 6)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_an_arm_that_steps_do_not_settle_is_solved_from_the_likeliest_law(seed: int) -> None:
+    """Not from where they led: at an enormous tilt the likelihood is lost in rounding, and the way back crept."""
+    rng = np.random.default_rng(seed)
+    channels = channels_of(random_problem(seed, 60, 400, noisy=0))
+    counts = draw_counts(channels, rng.dirichlet(np.ones(400)), rng.multinomial(200, np.full(60, 1 / 60)), seed)
+    lens, mind = known(channels, counts, eager=True)
+    decide(lens, mind, 1.8)
+    index = mind.arms[:, BOUND].copy()
+    for ell in range(60):
+        mind.laws[ell] = 1 / 400
+        mind.arms[ell, THETA], mind.arms[ell, TRIES] = joint.FLAT * counts.sum(), joint.PATIENCE
+        joint._improve(lens, mind, ell, 1.8)
+    assert mind.arms[:, EXACT].all()
+    assert np.allclose(mind.arms[:, BOUND], index, rtol=0, atol=joint.TIE)
 
 
 @pytest.mark.parametrize("number", [15, 27])
