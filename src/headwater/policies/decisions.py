@@ -188,8 +188,8 @@ def _short_of(k: int, bar: float, budget: float, counts: Ints, seen: Ints, learn
     """How much evidence of its own speaks against arm k reaching ``bar``: ``kl_needed``, or +inf where it is above ``budget``.
 
     Pending pulls count as if they had paid as the others; a first one that is pending is audit enough.
-    What it takes to reach a lower bar is remembered: while the arm is not pulled and the budget stays below that, nothing
-    need be computed.
+    A line that it is never below, whatever the bar, is remembered: while the arm is not pulled and the budget stays below that,
+    nothing need be computed.
     """
     n, pending, kept = counts[kernel.PULLS, k], counts[kernel.PENDING, k], learner.audits[k]
     bins = learner.lens.offset[k + 1] - learner.lens.offset[k]
@@ -198,13 +198,13 @@ def _short_of(k: int, bar: float, budget: float, counts: Ints, seen: Ints, learn
         return 0.0 if possible else np.inf
     share = n / (n + pending)
     budget *= share
-    if kept[0] == n and bar >= kept[1] and budget < kept[2]:
+    if kept[0] == n and kept[1] + kept[2] * bar > budget * (1.0 + 1e-9):
         return np.inf
-    need = _kl_needed(seen[k, :bins], learner.pays[k, :bins], bar)
+    need, rate = _kl_needed(seen[k, :bins], learner.pays[k, :bins], bar)
     if need <= budget:
         return float(need / share)
-    kept[0], kept[1] = n, bar - 0.01 * learner.knobs[WIDTH]
-    kept[2] = _kl_needed(seen[k, :bins], learner.pays[k, :bins], kept[1])
+    if need < np.inf:
+        kept[0], kept[1], kept[2] = n, need - rate * bar, rate
     return np.inf
 
 

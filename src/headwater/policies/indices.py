@@ -167,14 +167,15 @@ def kl_empirical_index(seen: Any, pays: Any, n: int, log_t: float) -> float:
     return float(top + w - paid / inverse)
 
 
-def kl_needed(seen: Any, pays: Any, target: float) -> float:
-    r"""How much n KL(observed law, q) it takes for a law q on the arm's rewards to have mean ``target``: 0 where the observed
-    has.
+def kl_needed(seen: Any, pays: Any, target: float) -> tuple[float, float]:
+    r"""How much n KL(observed law, q) it takes for a law q on the arm's rewards to have mean ``target``, 0 where the observed
+    has; and how fast that grows with the target.
 
     ``seen[m]`` of the n pulls paid ``pays[m]``. The least is :math:`\max_\lambda \sum_m seen_m \log(1 - \lambda (v_m -
     target))` over
     :math:`0 \le \lambda \le 1/(v_{max} - target)`, concave in :math:`\lambda`: bisection on its slope. Infinite where no reward
-    reaches the target. About 50 steps of O(M).
+    reaches the target. The rate is :math:`\lambda n`, and as the least is convex in the target, it is nowhere below its
+    tangent. About 50 steps of O(M).
     """
     top, total, n = -math.inf, 0.0, 0
     for m in range(len(seen)):
@@ -182,9 +183,9 @@ def kl_needed(seen: Any, pays: Any, target: float) -> float:
         total += seen[m] * pays[m]
         n += seen[m]
     if total >= n * target:
-        return 0.0
+        return 0.0, 0.0
     if top <= target:
-        return math.inf
+        return math.inf, math.inf
     low, high = 0.0, 1.0 / (top - target)
     for _ in range(50):
         middle, slope = 0.5 * (low + high), 0.0
@@ -199,7 +200,7 @@ def kl_needed(seen: Any, pays: Any, target: float) -> float:
     for m in range(len(seen)):
         if seen[m] > 0:
             value += seen[m] * math.log(1.0 - low * (pays[m] - target))
-    return value
+    return value, low * n
 
 
 def normal_index(mean: float, rsqrt_n: float, sd: float, z: float) -> float:
