@@ -14,6 +14,7 @@ from headwater.arrays import Floats, Ints
 from headwater.errors import ProblemError
 from headwater.policies import kernel, programme, sampler
 from headwater.policies.centre import HEAD, workspace_size
+from headwater.policies.address import by_address
 from headwater.policies.compile import compiled
 from headwater.policies.evidence import Evidence
 from headwater.policies.lens import Lens, make_lens
@@ -27,6 +28,7 @@ __all__ = ["Learner", "check", "forget", "learner_for", "make_learner", "recall"
 GUARD, PRIOR, DISCOUNT, MOVES, BINNED, ZERO, WIDTH, THOROUGH, KNOBS = range(9)
 
 
+@by_address
 class Learner(NamedTuple):
     """What one learner knows of the law of X, and the tools it works with.
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from headwater.arrays import AnyInts, Bools, Floats, Ints
+from headwater.policies.address import by_address
 from headwater.policies.compile import compiled
 from headwater.pseudo.channels import KNOWN, Channels
 
@@ -16,6 +17,7 @@ HOPEFUL = 32
 """Atoms that one quadratic problem may take in."""
 
 
+@by_address
 class Lens(NamedTuple):
     """The channels as kernels read them (see :class:`Channels`), means scaled to [0, 1] over all arms, and scratch space.
 

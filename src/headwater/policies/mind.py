@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from headwater.arrays import Floats, Ints
+from headwater.policies.address import by_address
 from headwater.policies.compile import compiled
 from headwater.policies.lens import Lens, through
 from headwater.policies.likelihood import climb, log_likelihood
@@ -59,6 +60,7 @@ THETA, PEAK, SPENT, LIKE, TOP, BASE, MOST, BOUND, FLOOR, EXACT, TRIES, FIELDS = 
 BEST, SUM, TOTAL, PRICED, FORECAST, FRESH, EAGER, SIZES = range(8)
 
 
+@by_address
 class Mind(NamedTuple):
     """What a joint policy keeps, all of it derived from the counts ``n`` (R,).
 
