@@ -529,6 +529,24 @@ def test_kl_empirical_index_against_the_dual(sample: tuple[list[int], list[int]]
     assert values.mean() - 1e-9 * width <= ours <= max(pays_) + 1e-9 * width
 
 
+@settings(max_examples=300)
+@given(samples(), st.floats(0, 1.2), st.floats(0, 1.2))
+def test_kl_needed_inverts_the_index_and_is_nowhere_below_its_tangent(
+    sample: tuple[list[int], list[int]], first: float, second: float
+) -> None:
+    seen, pays_ = sample
+    mean, top, width = float(np.average(pays_, weights=seen)), float(max(pays_)), max(pays_) - min(pays_) + 1
+    one, other = (mean + part * (top - mean) for part in (first, second))
+    need, rate = indices.kl_needed(seen, pays_, one)
+    if one <= mean:
+        assert (need, rate) == (0, 0)
+    elif one >= top:
+        assert (need, rate) == (math.inf, math.inf)
+    else:
+        assert indices.kl_empirical_index(seen, pays_, sum(seen), need) == pytest.approx(one, abs=1e-6 * width)
+        assert indices.kl_needed(seen, pays_, other)[0] >= (need + rate * (other - one)) * (1 - 1e-9) - 1e-9
+
+
 @pytest.mark.parametrize("case", range(12))
 def test_kl_empirical_index_against_convex_optimisation(case: int) -> None:
     """Maximise the mean over laws q within the budget, by a general solver."""

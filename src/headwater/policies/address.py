@@ -1,9 +1,9 @@
 """Named tuples of many arrays, handed from one compiled function to the next by their address.
 
-A learner is some sixty arrays. numba passes a tuple by value, array by array and word by word: five hundred words a call, which
-took longer than most of what is done with them in a round, and longer still to compile. A class marked ``by_address`` is read
-from memory instead, field by field. Nothing can be assigned to its fields, in compiled code as in Python, so a field may be kept
-in a register for as long as one likes.
+A learner is some sixty arrays. numba passes a tuple by value, array by array and word by word: five hundred words a call,
+which took longer than most of what is done with them in a round. A class marked ``by_address`` is read from memory instead,
+field by field. Nothing can be assigned to its fields, in compiled code as in Python, so a field may be kept in a register for
+as long as one likes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def by_address(kind: _C) -> _C:
 
 
 @register_model(Address)
-class _Model(models.PrimitiveModel):  # type: ignore[misc]
+class _Model(models.PrimitiveModel):
     def __init__(self, manager: Any, kind: Address) -> None:
         super().__init__(manager, kind, manager.lookup(kind.content).get_value_type().as_pointer())
 
@@ -63,10 +63,10 @@ def _unbox(kind: Address, value: Any, c: Any) -> NativeValue:
 
 
 @infer_getattr
-class _Fields(AttributeTemplate):  # type: ignore[misc]
+class _Fields(AttributeTemplate):
     key = Address
 
-    def generic_resolve(self, kind: Address, name: str) -> Any:
+    def generic_resolve(self, kind: Address, name: str) -> Any:  # type: ignore[override]
         fields = kind.content.fields
         return kind.content[fields.index(name)] if name in fields else None
 

@@ -13,8 +13,8 @@ import numpy as np
 from headwater.arrays import Floats, Ints
 from headwater.errors import ProblemError
 from headwater.policies import kernel, programme, sampler
-from headwater.policies.centre import HEAD, workspace_size
 from headwater.policies.address import by_address
+from headwater.policies.centre import HEAD, workspace_size
 from headwater.policies.compile import compiled
 from headwater.policies.evidence import Evidence
 from headwater.policies.lens import Lens, make_lens
