@@ -44,8 +44,8 @@ programs that ran side by side in that run; absolute times belong to that machin
 
 ## Decisions that read all evidence
 
-`benchmarks/live.py`: one update and one select of `joint-ucb`, live. Five levels an arm, or three random rewards. An arm's
-index is solved anew only while bounds leave open which is largest.
+`benchmarks/live.py`: one update and one select of `joint-ucb`, live; and a simulated round. Five levels an arm, or three random
+rewards. An arm's index is solved anew only while bounds leave open which is largest. Processor time, one thread.
 
 ```
 {live}
