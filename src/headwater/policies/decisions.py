@@ -22,7 +22,7 @@ from headwater.policies.exploration import explore
 from headwater.policies.joint import decide, reaches
 from headwater.policies.learner import BINNED, DISCOUNT, MOVES, PRIOR, THOROUGH, WIDTH, ZERO, Learner, check
 from headwater.policies.mind import BASE, BOUND, FLOOR, TOTAL, freshen, witness
-from headwater.policies.vectors import put
+from headwater.policies.vectors import largest, put
 
 __all__ = ["choose", "count_ruled_out", "learn", "select", "step"]
 
@@ -176,14 +176,6 @@ def count_ruled_out(meta: Ints, learner: Learner, index: Floats, out: Ints) -> N
 
 
 @compiled
-def _most(x: Floats) -> float:
-    out = -np.inf
-    for m in range(x.size):
-        out = max(out, x[m])
-    return out
-
-
-@compiled
 def _short_of(k: int, bar: float, budget: float, counts: Ints, seen: Ints, learner: Learner) -> float:
     """How much evidence of its own speaks against arm k reaching ``bar``: ``kl_needed``, or +inf where it is above ``budget``.
 
@@ -194,7 +186,7 @@ def _short_of(k: int, bar: float, budget: float, counts: Ints, seen: Ints, learn
     n, pending, kept = counts[kernel.PULLS, k], counts[kernel.PENDING, k], learner.audits[k]
     bins = learner.lens.offset[k + 1] - learner.lens.offset[k]
     if n == 0:
-        possible = pending == 0 and _most(learner.pays[k, :bins]) >= bar
+        possible = pending == 0 and largest(learner.pays[k, :bins]) >= bar
         return 0.0 if possible else np.inf
     share = n / (n + pending)
     budget *= share

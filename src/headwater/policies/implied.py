@@ -19,9 +19,9 @@ import math
 import numpy as np
 
 from headwater.arrays import Floats, Ints
-from headwater.policies.compile import allocating
+from headwater.policies.compile import compiled
 from headwater.policies.simplex import FEASIBLE, INFEASIBLE, OPTIMAL, maximise, solve_size
-from headwater.policies.vectors import backsolve, put
+from headwater.policies.vectors import backsolve, largest, put
 
 __all__ = ["imply", "likeliest", "likeliest_size", "work_size"]
 
@@ -30,7 +30,7 @@ CLEAR = 1e-8  # above it, a variable or reduced cost is certainly not 0
 _NEWTON = 80
 
 
-@allocating
+@compiled
 def _cholesky(square: Floats, right: Floats) -> bool:
     """Solve a symmetric positive definite system in place, ``right`` becoming the solution; False where it is not. O(m³)."""
     m = right.size
@@ -49,7 +49,7 @@ def _cholesky(square: Floats, right: Floats) -> bool:
     return True
 
 
-@allocating
+@compiled
 def _certify(a: Floats, q: Floats, p: Floats, f: Floats, slope: Floats) -> float:
     """f = a p, and delta: by how much the largest sum_m q_m a_mj / f_m exceeds 1, for the law p / sum(p). O(m n)."""
     m, n = a.shape
@@ -64,10 +64,10 @@ def _certify(a: Floats, q: Floats, p: Floats, f: Floats, slope: Floats) -> float
         share = q[i] * total / f[i]
         for j in range(n):
             slope[j] += share * a[i, j]
-    return float(np.max(slope)) - 1.0
+    return largest(slope) - 1.0
 
 
-@allocating
+@compiled
 def _direct(
     a: Floats, q: Floats, p: Floats, s: Floats, w: Floats, f: Floats, mu: float, square: Floats, dw: Floats, ds: Floats
 ) -> bool:
@@ -92,7 +92,7 @@ def _direct(
     return True
 
 
-@allocating
+@compiled
 def _move(p: Floats, s: Floats, w: Floats, mu: float, dw: Floats, ds: Floats) -> None:
     """Step along the direction, so far that p, s and w stay above 0."""
     long, wide = 1.0, 1.0
@@ -112,7 +112,7 @@ def _move(p: Floats, s: Floats, w: Floats, mu: float, dw: Floats, ds: Floats) ->
         w[i] += wide * dw[i]
 
 
-@allocating
+@compiled
 def likeliest(a: Floats, q: Floats, f: Floats, work: Floats) -> float:
     r"""The law f = a p that maximises :math:`\sum_m q_m \log f_m`; every q_m > 0. Returns delta of the module's certificate.
 
@@ -168,7 +168,7 @@ def work_size(m: int, n: int) -> int:
     return (m + 1) * n + n + 3 * (m + 1) + max(solve_size(m + 1, n), likeliest_size(m, n))
 
 
-@allocating
+@compiled
 def _alone(basis: Ints, x: Floats, d: Floats) -> bool:
     """Whether no other basis is optimal: every basic variable clearly above 0, all other reduced costs below. O(m + n)."""
     for p in range(basis.size):
@@ -180,7 +180,7 @@ def _alone(basis: Ints, x: Floats, d: Floats) -> bool:
     return zeros == basis.size
 
 
-@allocating
+@compiled
 def _order(basis: Ints) -> bool:
     """Sort a basis; whether it was not. O(m²), but O(m) where it was."""
     moved = False
@@ -194,7 +194,7 @@ def _order(basis: Ints) -> bool:
     return moved
 
 
-@allocating
+@compiled
 def _canonical(a: Floats, b: Floats, c: Floats, basis: Ints, work: Floats) -> int:
     """As ``maximise``, from wherever ``basis`` is, and yet the same to the last bit as from nowhere.
 
@@ -212,7 +212,7 @@ def _canonical(a: Floats, b: Floats, c: Floats, basis: Ints, work: Floats) -> in
     return maximise(a, b, c, basis, work)
 
 
-@allocating
+@compiled
 def _bound(a: Floats, b: Floats, near: Floats, c: Floats, basis: Ints, work: Floats) -> tuple[int, float]:
     """A status, and a number that no c·p exceeds for laws p with a p within ``near`` of b: the dual's, rounding included."""
     m, n = a.shape
@@ -226,7 +226,7 @@ def _bound(a: Floats, b: Floats, near: Floats, c: Floats, basis: Ints, work: Flo
     return status, min(total + over, most) if status == OPTIMAL else most
 
 
-@allocating
+@compiled
 def _project(k: int, a: Floats, g: Floats, seen: Ints, bases: Ints, bound: Floats, packed: Floats, work: Floats) -> None:
     """``imply`` where no law of X explains the rewards: bounds under the likeliest laws there are.
 
@@ -262,7 +262,7 @@ def _project(k: int, a: Floats, g: Floats, seen: Ints, bases: Ints, bound: Float
         bases[:] = -1
 
 
-@allocating
+@compiled
 def imply(k: int, a: Floats, g: Floats, seen: Ints, bases: Ints, bound: Floats, work: Floats) -> bool:
     """What arm k's rewards imply: ``bound[ell]``, the most that arm ell may pay on average under the likeliest law, or more.
 

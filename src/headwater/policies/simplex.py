@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from headwater.arrays import Floats, Ints
-from headwater.policies.compile import allocating
+from headwater.policies.compile import compiled
 
 __all__ = ["FEASIBLE", "INFEASIBLE", "OPTIMAL", "STALLED", "UNBOUNDED", "Solution", "maximise", "solve", "solve_size"]
 
@@ -53,7 +53,7 @@ def solve_size(m: int, n: int) -> int:
     return 3 * m + n + 2 * m * m
 
 
-@allocating
+@compiled
 def _invert(a: Floats, basis: Ints, square: Floats, inverse: Floats) -> bool:
     """The inverse of the basis by Gauss-Jordan elimination; False where it is singular. O(m³)."""
     m = basis.size
@@ -84,7 +84,7 @@ def _invert(a: Floats, basis: Ints, square: Floats, inverse: Floats) -> bool:
     return True
 
 
-@allocating
+@compiled
 def _price(a: Floats, c: Floats, basis: Ints, inverse: Floats, phase: int, y: Floats, d: Floats) -> None:
     """The dual y of a basis and the reduced costs d. O(m² + m n).
 
@@ -106,7 +106,7 @@ def _price(a: Floats, c: Floats, basis: Ints, inverse: Floats, phase: int, y: Fl
                 d[j] -= y[i] * a[i, j]
 
 
-@allocating
+@compiled
 def _pivot(r: int, j: int, basis: Ints, inverse: Floats, x: Floats, column: Floats) -> None:
     """Column j becomes basic in place r. ``column`` (m,) is inverse @ a[:, j]. O(m²)."""
     m = basis.size
@@ -121,7 +121,7 @@ def _pivot(r: int, j: int, basis: Ints, inverse: Floats, x: Floats, column: Floa
     basis[r] = j
 
 
-@allocating
+@compiled
 def _across(a: Floats, j: int, inverse: Floats, column: Floats) -> None:
     """``column`` = inverse @ a[:, j]. O(m²)."""
     m = column.size
@@ -131,7 +131,7 @@ def _across(a: Floats, j: int, inverse: Floats, column: Floats) -> None:
             column[p] += inverse[p, i] * a[i, j]
 
 
-@allocating
+@compiled
 def _primal(
     a: Floats, c: Floats, basis: Ints, inverse: Floats, phase: int, size: float, x: Floats, y: Floats, d: Floats, column: Floats
 ) -> int:
@@ -157,7 +157,7 @@ def _primal(
     return STALLED
 
 
-@allocating
+@compiled
 def _leaving(basis: Ints, x: Floats, column: Floats, settled: bool, bland: bool) -> tuple[int, float]:
     """Which place is the first to reach 0 as a column enters, and how far that is; -1 if none ever does. O(m)."""
     r, length = -1, np.inf
@@ -172,7 +172,7 @@ def _leaving(basis: Ints, x: Floats, column: Floats, settled: bool, bland: bool)
     return r, length
 
 
-@allocating
+@compiled
 def _worst(basis: Ints, x: Floats, near: float, bland: bool) -> int:
     """The place that is farthest from feasible, or the lowest-numbered variable of those that are not; -1 if all are. O(m)."""
     r, most = -1, near
@@ -183,7 +183,7 @@ def _worst(basis: Ints, x: Floats, near: float, bland: bool) -> int:
     return r
 
 
-@allocating
+@compiled
 def _dual(
     a: Floats, c: Floats, basis: Ints, inverse: Floats, near: float, x: Floats, y: Floats, d: Floats, column: Floats
 ) -> int:
@@ -219,7 +219,7 @@ def _dual(
     return STALLED
 
 
-@allocating
+@compiled
 def _first(
     a: Floats, c: Floats, basis: Ints, inverse: Floats, near: float, x: Floats, y: Floats, d: Floats, column: Floats
 ) -> int:
@@ -237,7 +237,7 @@ def _first(
     return INFEASIBLE if status == OPTIMAL and held > near * m else status
 
 
-@allocating
+@compiled
 def _look(
     a: Floats, b: Floats, c: Floats, basis: Ints, inverse: Floats, square: Floats, x: Floats, y: Floats, d: Floats
 ) -> tuple[float, float, float]:
@@ -264,7 +264,16 @@ def _look(
     return below, artificial, most
 
 
-@allocating
+@compiled
+def _size(x: Floats) -> float:
+    """The largest entry, signs aside."""
+    most = 0.0
+    for i in range(x.size):
+        most = max(most, abs(x[i]))
+    return most
+
+
+@compiled
 def maximise(a: Floats, b: Floats, c: Floats, basis: Ints, work: Floats) -> int:
     """The kernel of ``solve``: returns a status, leaves the basis, and x, y and the reduced costs in ``work`` (``solve_size``).
 
@@ -274,7 +283,7 @@ def maximise(a: Floats, b: Floats, c: Floats, basis: Ints, work: Floats) -> int:
     x, y, column, d = work[:m], work[m : 2 * m], work[2 * m : 3 * m], work[3 * m : 3 * m + n]
     inverse = work[3 * m + n : 3 * m + n + m * m].reshape((m, m))
     square = work[3 * m + n + m * m : 3 * m + n + 2 * m * m].reshape((m, m))
-    size, near = np.max(np.abs(c)), FEASIBLE * max(1.0, np.max(np.abs(b)))
+    size, near = _size(c), FEASIBLE * max(1.0, _size(b))
     for _ in range(_ATTEMPTS):
         below, artificial, most = _look(a, b, c, basis, inverse, square, x, y, d)
         optimal = most <= 2.0 * REDUCED * size

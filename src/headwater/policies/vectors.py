@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from headwater.arrays import Floats
 from headwater.policies.compile import compiled
 
@@ -11,6 +13,15 @@ def put(source: Floats, target: Floats) -> None:
     """Copy a vector. A slice on the left would do, but compiled, that makes a copy of the source first."""
     for i in range(target.size):
         target[i] = source[i]
+
+
+@compiled
+def largest(x: Floats) -> float:
+    """The largest entry, -inf where there is none. numpy's own makes an array."""
+    out = -np.inf
+    for i in range(x.size):
+        out = max(out, x[i])
+    return out
 
 
 @compiled
