@@ -1,6 +1,7 @@
 """Which policy should a newcomer get? Every policy on the paper's listed cases and on 100 random problems, in one table.
 
-    make tournament                                        # all of docs/tournament.md: some three hours on two cores
+    make tournament                                        # all of docs/tournament.md: over an hour on two cores
+    make tournament RESUME=--resume                        # where it was interrupted
     python benchmarks/tournament.py --problems 10 --runs 40 --horizon 2000     # a taste
 
 Regret is compared with C-UCB's on the same draws. "Worse" counts problems on which the mean is above C-UCB's by more than 3
@@ -81,6 +82,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int)
     parser.add_argument("--cases", nargs="+", default=["discrete", "vector"], help="how the paper's cases to run begin")
     parser.add_argument("--limit", type=float, default=np.inf, help="seconds after which no new problem is begun")
+    parser.add_argument("--resume", action="store_true", help="leave alone what the output holds already")
     parser.add_argument("--output", type=Path, default=Path("results/tournament.json"))
     options = parser.parse_args()
     specs = [parse_spec(text) for text in options.policies]
@@ -94,10 +96,12 @@ def main() -> None:
     for problem, horizon, runs in jobs:
         if time.monotonic() - begun > options.limit:
             break
+        before = found.get(problem.name, {"policies": {}})["policies"]
+        if options.resume and all(before.get(spec.title, {}).get("runs") == runs for spec in specs):
+            continue
         rows = measure(problem, specs, horizon, runs, 2026, options.threads)
         for row in rows.values():
             row["runs"] = runs
-        before = found.get(problem.name, {"policies": {}})["policies"]
         found[problem.name] = {"horizon": horizon, "policies": {**before, **rows}}
         options.output.write_text(json.dumps(found, indent=1), encoding="utf-8")
         shown = "  ".join(f"{title} {row['mean']:.1f}±{row['se']:.1f} ({row['seconds']:.0f}s)" for title, row in rows.items())

@@ -28,6 +28,11 @@ class Address(types.Type):
         self.content = content
         super().__init__(name=f"address({content})")
 
+    @property
+    def key(self) -> Any:
+        """What tells types apart: the content, not its name, which says nothing of the order of its fields."""
+        return self.content.key
+
 
 def by_address(kind: _C) -> _C:
     """Mark a class of named tuples. From Python, or in a field of another such tuple, nothing changes."""

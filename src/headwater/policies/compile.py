@@ -23,7 +23,8 @@ def _cache_folder() -> str:
     modules = [*sorted((package / "policies").glob("*.py")), *sorted((package / "simulation").glob("*.py"))]
     sources = [path.read_bytes() for path in modules]
     kernels = [text for text in sources if b"policies.compile import" in text]
-    fixed = [(package / name).read_bytes() for name in ("streams.py", "policies/indices.py", "policies/compile.py")]
+    others = ("streams.py", "policies/indices.py", "policies/compile.py", "policies/address.py")
+    fixed = [(package / name).read_bytes() for name in others]
     digest = hashlib.sha256(b"".join([*fixed, *kernels])).hexdigest()[:16]
     root = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     folder = Path(root) / "headwater" / f"compiled-{digest}"

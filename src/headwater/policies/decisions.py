@@ -180,8 +180,8 @@ def _short_of(k: int, bar: float, budget: float, counts: Ints, seen: Ints, learn
     """How much evidence of its own speaks against arm k reaching ``bar``: ``kl_needed``, or +inf where it is above ``budget``.
 
     Pending pulls count as if they had paid as the others; a first one that is pending is audit enough.
-    A line that it is never below, whatever the bar, is remembered: while the arm is not pulled and the budget stays below that,
-    nothing need be computed.
+    It is convex in the bar, so never below its tangent, which is remembered: while the arm is not pulled and the budget stays
+    below that, nothing need be computed.
     """
     n, pending, kept = counts[kernel.PULLS, k], counts[kernel.PENDING, k], learner.audits[k]
     bins = learner.lens.offset[k + 1] - learner.lens.offset[k]
@@ -190,13 +190,13 @@ def _short_of(k: int, bar: float, budget: float, counts: Ints, seen: Ints, learn
         return 0.0 if possible else np.inf
     share = n / (n + pending)
     budget *= share
-    if kept[0] == n and kept[1] + kept[2] * bar > budget * (1.0 + 1e-9):
+    if kept[0] == n and kept[1] + kept[2] * (bar - kept[3]) > budget * (1.0 + 1e-9):
         return np.inf
     need, rate = _kl_needed(seen[k, :bins], learner.pays[k, :bins], bar)
     if need <= budget:
         return float(need / share)
     if need < np.inf:
-        kept[0], kept[1], kept[2] = n, need - rate * bar, rate
+        kept[0], kept[1], kept[2], kept[3] = n, need, rate, bar
     return np.inf
 
 
@@ -215,13 +215,13 @@ def _trusted(learner: Learner) -> bool:
 def _outdone(k: int, by: int, learner: Learner) -> bool:
     """Whether arm k pays at most what arm ``by`` does, whatever X is, by the model. Remembered: O(J) only for a new ``by``."""
     g, kept = learner.lens.g, learner.audits[k]
-    if abs(kept[3]) != by + 1.0:
-        kept[3] = by + 1.0
+    if abs(kept[4]) != by + 1.0:
+        kept[4] = by + 1.0
         for j in range(g.shape[1]):
             if g[k, j] > g[by, j]:
-                kept[3] = -kept[3]
+                kept[4] = -kept[4]
                 break
-    return bool(kept[3] > 0.0)
+    return bool(kept[4] > 0.0)
 
 
 @compiled

@@ -37,7 +37,7 @@ class Learner(NamedTuple):
     the law they were computed at, ``memory`` (J + K,) the last such law and its rates, ``held`` (2,) the round until which it
     pulls which arm without looking; ``course`` (J + K,) keeps what a look ahead must not change; ``spare`` (2, J) is room for
     two vectors that solving leaves alone, as it does not the lens's own; ``pays`` (K, M) the reward of each bin, ``audits``
-    (K, 4) what is remembered of an arm's last audit.
+    (K, 5) what is remembered of an arm's last audit.
     """
 
     lens: Lens
@@ -92,7 +92,7 @@ def make_learner(
         np.zeros(2),
         np.zeros((2, points)),
         evidence.rewards(),
-        np.zeros((count, 4)),
+        np.zeros((count, 5)),
     )
 
 

@@ -17,10 +17,13 @@ def put(source: Floats, target: Floats) -> None:
 
 @compiled
 def largest(x: Floats) -> float:
-    """The largest entry, -inf where there is none. numpy's own makes an array."""
+    """The largest entry, NaN where one is, -inf where there is none. As numpy's, which makes an array."""
     out = -np.inf
     for i in range(x.size):
-        out = max(out, x[i])
+        if not x[i] <= out:
+            out = x[i]
+            if out != out:
+                break
     return out
 
 
