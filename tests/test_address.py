@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -10,8 +12,10 @@ import pytest
 from numba.core.errors import TypingError
 
 from headwater.arrays import Floats, Ints
+from headwater.policies import compile as compile_module
 from headwater.policies.address import by_address
 from headwater.policies.compile import allocating, compiled
+from headwater.policies.vectors import largest
 
 
 @by_address
@@ -25,6 +29,30 @@ class Outer(NamedTuple):
     marks: Ints
     inner: Inner
     last: Floats
+
+
+def renamed(kind: type) -> type:
+    kind.__name__ = kind.__qualname__ = "Twin"
+    return kind
+
+
+@by_address
+@renamed
+class One(NamedTuple):
+    first: Floats
+    second: Floats
+
+
+@by_address
+@renamed
+class Other(NamedTuple):
+    second: Floats
+    first: Floats
+
+
+@compiled
+def first_of(pair: One) -> float:
+    return float(pair.first[0])
 
 
 @compiled
@@ -90,6 +118,26 @@ def test_other_shapes_of_the_same_tuple_are_told_apart() -> None:
     assert work(outer._replace(inner=flat)) == 2.0 * 3.0 + 2.0 * 5.0 + 7.0
 
 
+def test_classes_of_one_name_are_told_apart() -> None:
+    assert first_of(One(np.array([1.0]), np.array([2.0]))) == 1.0
+    assert first_of(Other(np.array([2.0]), np.array([1.0]))) == 1.0  # type: ignore[arg-type]
+
+
+def test_what_addresses_a_tuple_is_part_of_what_names_cached_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else an old cache would go on running what a mended source no longer says."""
+    package = tmp_path / "headwater"
+    shutil.copytree(Path(compile_module.__file__).parent.parent, package)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(compile_module, "__file__", str(package / "policies" / "compile.py"))
+    before = compile_module._cache_folder()
+    for name in ("address.py", "vectors.py", "indices.py"):
+        path = package / "policies" / name
+        path.write_text(path.read_text(encoding="utf-8") + "\n# changed\n", encoding="utf-8")
+        after = compile_module._cache_folder()
+        assert after != before
+        before = after
+
+
 def test_a_field_that_is_not_there_is_refused_when_compiling() -> None:
     @compiled
     def wrong(outer: Outer) -> float:
@@ -97,3 +145,9 @@ def test_a_field_that_is_not_there_is_refused_when_compiling() -> None:
 
     with pytest.raises(TypingError, match="Unknown attribute 'first'"):
         wrong(made())
+
+
+def test_the_largest_entry_is_as_numpys() -> None:
+    for x in ([1.0, 3.0, 2.0], [-1.0], [np.nan, 1.0], [1.0, np.nan, 2.0], [np.inf, np.nan], [-np.inf, -np.inf]):
+        assert np.array_equal(largest(np.array(x)), np.max(x), equal_nan=True)
+    assert largest(np.zeros(0)) == -np.inf

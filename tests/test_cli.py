@@ -242,6 +242,15 @@ def test_analyze_says_what_regret_is_possible(run: Run, tmp_path: Path) -> None:
     assert "What regret is possible" in text and "x4 0.17 → 0.046" in text
 
 
+def test_analyze_says_that_a_bound_of_a_large_problem_is_left_out(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "large.json"
+    arms = {"a": "x", "b": "1099 - x"}
+    latent = {"kind": "discrete", "values": list(range(1100)), "probabilities": [1 / 1100] * 1100}
+    path.write_text(json.dumps({"latent": latent, "arms": arms}), encoding="utf-8")
+    assert "may take long: hw.bounds(problem) computes it" in " ".join(run("analyze", path).out.split())
+    assert "bounds" not in json.loads(run("analyze", path, "--json").out)
+
+
 def test_bounds_of_random_rewards(run: Run) -> None:
     out = " ".join(run("analyze", ROOT / "examples" / "coupons.toml").out.split())
     assert "under it bundle draws level with mailing" in out and "hardly any of the 2 others" in out

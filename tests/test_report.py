@@ -13,7 +13,7 @@ import headwater as hw
 from headwater import horizons
 from headwater.report.draw import draw_long_runs, draw_overview, draw_regret, save
 from headwater.report.interactive import plotly_regret
-from headwater.report.limits import limits, listing, rates, sentences
+from headwater.report.limits import limits, listing, rates, sentences, too_large
 from headwater.report.long_run import long_figures, long_section
 from headwater.report.long_run import sentences as long_sentences
 from headwater.report.page import numbers, write_report
@@ -94,8 +94,8 @@ def test_no_line_where_bounded_regret_is_possible(tmp_path: Path) -> None:
 def test_reports_do_without_a_bound_where_there_is_none(tmp_path: Path) -> None:
     curves = hw.load_problem(EXAMPLES / "paper" / "continuous-3.toml")
     assert limits(curves) is None
-    large = hw.Problem(latent=hw.Discrete(range(500)), arms={"a": "x", "b": "499 - x"}, distribution=[1 / 500] * 500)
-    assert limits(large) is None
+    large = hw.Problem(latent=hw.Discrete(range(1100)), arms={"a": "x", "b": "1099 - x"}, distribution=[1 / 1100] * 1100)
+    assert limits(large) is None and too_large(large) and not too_large(curves)
     nothing = hw.Problem(latent=hw.Discrete(["a", "b"]), arms={"a": [0, 1], "b": [1, 0]})
     assert limits(nothing) is None
     run = hw.simulate(curves, policies=["ucb1"], horizon=50, replications=2)

@@ -15,7 +15,7 @@ from headwater.analysis import Analysis
 from headwater.arrays import Floats
 from headwater.problem import Problem
 from headwater.regret_bounds import Bounds
-from headwater.report.limits import listing, rates, sentences
+from headwater.report.limits import listing, rates, sentences, too_large
 from headwater.report.style import rough, short
 
 if TYPE_CHECKING:
@@ -58,6 +58,8 @@ def print_analysis(problem: Problem, analysis: Analysis, limits: Bounds | None =
     console.print(Text(analysis.advice, style="bold"))
     for sentence in [] if limits is None else sentences(problem, limits):
         console.print(Text(sentence))
+    if too_large(problem):
+        console.print(Text("The least regret possible may take long: hw.bounds(problem) computes it.", style="dim"))
 
 
 def _pulls(rate: float | None) -> str:

@@ -14,8 +14,8 @@ from headwater.pseudo.finite import FiniteModel
 from headwater.regret_bounds import Bounds, Confusing, bounds
 from headwater.report.style import short
 
-MOST = 400
-"""Arms times values of X up to which a report computes bounds unasked."""
+MOST = 2000
+"""Arms times values of X up to which a report computes bounds unasked: seconds at the most."""
 DUST = 1e-6
 """Rates below this part of the largest come from a solver's tolerance, and are shown as 0."""
 
@@ -28,6 +28,11 @@ def limits(problem: Problem) -> Bounds | None:
         return bounds(problem)
     except HeadwaterError:  # a law too extreme to be certain about: a report does without
         return None
+
+
+def too_large(problem: Problem) -> bool:
+    """Whether bounds exist that take more time than whoever did not ask for them would wait."""
+    return problem.distribution is not None and listed(problem.latent) and problem.rewards.size > MOST
 
 
 def rates(found: Bounds) -> dict[str, float]:

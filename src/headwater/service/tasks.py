@@ -40,7 +40,7 @@ MAX_BOUND_VALUES = 100
 MAX_SECONDS = 10.0
 """What a simulation may take, by the estimate before it and by the clock."""
 MAX_GRAVES_LAI = 400
-"""Arms times values of X up to which graves-lai is simulated: beyond, one of its decisions may take seconds."""
+"""Arms times values of X up to which the lower bound's programme is solved: beyond, it may take seconds."""
 
 
 def small(data: Any) -> bool:
@@ -103,7 +103,7 @@ def analyze(problem: Any, distribution: Any = None) -> dict[str, Any]:
     known = _known(problem, distribution)
     with np.errstate(over="ignore", invalid="ignore"):  # what is not finite then is refused as an answer
         result = analyze_problem(known).to_dict()
-    quick = listed(known.latent) and known.rewards.shape[1] <= MAX_BOUND_VALUES
+    quick = listed(known.latent) and known.rewards.shape[1] <= MAX_BOUND_VALUES and known.rewards.size <= MAX_GRAVES_LAI
     found = limits(known) if quick else None
     return result | ({} if found is None else {"bounds": found.to_dict()})
 
