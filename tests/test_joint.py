@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq, linprog
 from scipy.stats import binom
 
+import headwater as hw
 from channel_strategies import channels_and_counts, draw_counts, random_problem, stacked
 from headwater.arrays import Floats, Ints
 from headwater.errors import SizeError
@@ -300,6 +301,45 @@ def test_laziness_changes_no_action_in_the_papers_cases(name: str) -> None:
     p = np.array(problem.to_dict()["latent"]["probabilities"])
     lazy, eager = (play(channels, p, 1500, eager=eager, seed=3) for eager in (False, True))
     assert np.array_equal(lazy, eager)
+
+
+def with_observations(problem: Problem, count: float) -> Problem:
+    arms = problem.to_dict()["arms"]
+    for arm in arms.values():
+        arm["observations"] = [count] * len(arm["probabilities"])
+    return Problem(latent=problem.latent, arms=arms, distribution=problem.distribution)
+
+
+@pytest.mark.parametrize("batch", [1, 7])
+@pytest.mark.parametrize(
+    ("problem", "options"),
+    [
+        (random_problem(1, 5, 12), {}),
+        (random_problem(2, 4, 9, noisy=0), {"audit": 20}),
+        (random_problem(3, 5, 6, noisy=1), {"audit": 20, "audited": "all-arms", "guard": 0.2}),
+        (with_observations(random_problem(4, 4, 6, noisy=1), 30.0), {}),
+        (with_observations(random_problem(5, 5, 10, noisy=1), 8.0), {"audit": 20}),
+        (random_problem(6, 8, 200, noisy=0), {}),  # arms read in twos; laws that begin with one atom
+        (random_problem(7, 8, 200), {"audit": 20}),
+    ],
+)
+def test_laziness_changes_no_action_of_the_whole_policy(problem: Problem, options: dict[str, Any], batch: int) -> None:
+    """With its discount, audits, guard, pending pulls and learned channels."""
+    lazy, eager = (hw.make_policy("joint-ucb", problem, **options) for _ in range(2))
+    assert eager.learner is not None
+    eager.learner.mind.whole[EAGER] = 1
+    rng, p = np.random.default_rng(0), np.array(problem.to_dict()["latent"]["probabilities"])
+    for _ in range(280 // batch):
+        chosen = lazy.select_many(batch)
+        assert chosen == eager.select_many(batch)
+        x = rng.choice(len(p), p=p)
+        rewards = []
+        for name in chosen:
+            arm: Any = problem.arms[name]
+            noisy = hasattr(arm, "outcomes")
+            rewards.append(rng.choice(arm.outcomes, p=arm.probabilities[x]) if noisy else arm.rewards[x])
+        lazy.update(chosen, rewards)
+        eager.update(chosen, rewards)
 
 
 @given(channels_and_counts(), st.integers(0, 2**32 - 1))

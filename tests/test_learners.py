@@ -512,6 +512,16 @@ def test_graves_lai_explores_as_much_as_the_bound_asks_for() -> None:
     assert pulls[:2].sum() >= 0.5 * sum(rates.values()) * math.log(20_000)
 
 
+def test_auto_is_an_audited_filter_where_the_support_is_too_large() -> None:
+    small = hw.Problem(latent=hw.Discrete(range(60)), arms={"a": "x", "b": "59 - x"})
+    assert hw.make_policy("auto", small, guard=0).spec == make_spec("joint-ucb", guard=0, audited="all-arms")
+    large = hw.Problem(latent=hw.Discrete(range(6000)), arms={"a": "x", "b": "5999 - x"})
+    policy = hw.make_policy("auto", large)
+    assert policy.spec == make_spec("c-ts", audit=1.0) and policy.select() in ("a", "b")
+    with pytest.raises(ProblemError, match="guard: not an option of c-ts; .* auto is c-ts here: the support is too large"):
+        hw.make_policy("auto", large, guard=0)
+
+
 # --- the audit -------------------------------------------------------------------------------------------------------
 
 

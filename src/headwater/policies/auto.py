@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, ProblemError
 from headwater.policies.evidence import evidence_of
 from headwater.policies.rules import AUDIT, Spec, make_spec
 from headwater.problem import Problem
@@ -30,5 +30,8 @@ def spec_for(name: str | Spec, problem: Problem, **options: object) -> Spec:
     try:
         evidence_of(problem)
     except HeadwaterError:
-        return make_spec("c-ts", **{"audit": AUDIT, **options})
+        try:
+            return make_spec("c-ts", **{"audit": AUDIT, **options})
+        except ProblemError as wrong:
+            raise ProblemError(f"{wrong}. auto is c-ts here: the support is too large for joint-ucb") from None
     return make_spec("joint-ucb", **{"audited": "all-arms", **options})
