@@ -45,7 +45,9 @@ programs that ran side by side in that run; absolute times belong to that machin
 ## Decisions that read all evidence
 
 `benchmarks/live.py`: one update and one select of `joint-ucb`, live; and a simulated round. Five levels an arm, or three random
-rewards. An arm's index is solved anew only while bounds leave open which is largest. Processor time, one thread.
+rewards. An arm's index is solved anew only while bounds leave open which is largest: with a hundred arms on a thousand values
+of X, for most arms where one pays what it never paid before. Processor time, one thread. The aims: 2 microseconds a simulated
+round with three arms, and 20 milliseconds a decision with a hundred, which the mean meets and not every 95th percentile.
 
 ```
 {live}

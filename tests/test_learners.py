@@ -518,7 +518,7 @@ def test_auto_is_an_audited_filter_where_the_support_is_too_large() -> None:
     large = hw.Problem(latent=hw.Discrete(range(6000)), arms={"a": "x", "b": "5999 - x"})
     policy = hw.make_policy("auto", large)
     assert policy.spec == make_spec("c-ts", audit=1.0) and policy.select() in ("a", "b")
-    with pytest.raises(ProblemError, match="guard: not an option of c-ts; .* auto is c-ts here: the support is too large"):
+    with pytest.raises(ProblemError, match=r"guard: not an option of c-ts; .* auto is c-ts here: the support is too large"):
         hw.make_policy("auto", large, guard=0)
 
 
