@@ -110,7 +110,7 @@ def main() -> None:
 
 
 def summary(found: dict[str, Any]) -> dict[str, Any]:
-    """For each policy that played all random problems: the geometric mean of its ratio to the first, and how often it is worse."""
+    """For each policy that played all random problems: the geometric mean of its ratio to the first, how often it is worse."""
     random = [entry["policies"] for name, entry in found.items() if name.startswith("random")]
     titles = [title for title in next(iter(found.values()))["policies"] if all(title in rows for rows in random)]
     out = {}
