@@ -1,6 +1,6 @@
 """What an audit buys and what it costs: regret when the model is wrong about the best arm, and when it is right, by audit.
 
-    python benchmarks/audit.py --output results/audit.json       # about twenty minutes on two cores
+    python benchmarks/audit.py --output results/audit.json       # a few minutes on two cores
 
 A wrong model: random rewards whose best arm is, in the model, mixed with its worst outcome until it looks worse than the
 second best. Rewards come from the truth; the policy reads the model. A right model: the truth itself, and the paper's listed

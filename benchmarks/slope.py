@@ -1,6 +1,6 @@
 """How fast graves-lai's regret grows in log t between 10^5 and 10^7 rounds, beside the lower bound.
 
-python benchmarks/slope.py --output results/slope.json       # about fifteen minutes on two cores
+python benchmarks/slope.py --output results/slope.json       # a few minutes on two cores
 """
 
 from __future__ import annotations

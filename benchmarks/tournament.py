@@ -96,8 +96,10 @@ def main() -> None:
     for problem, horizon, runs in jobs:
         if time.monotonic() - begun > options.limit:
             break
-        before = found.get(problem.name, {"policies": {}})["policies"]
-        if options.resume and all(before.get(spec.title, {}).get("runs") == runs for spec in specs):
+        entry = found.get(problem.name, {"horizon": horizon, "policies": {}})
+        before = entry["policies"]
+        done = entry["horizon"] == horizon and all(before.get(spec.title, {}).get("runs") == runs for spec in specs)
+        if options.resume and done:
             continue
         rows = measure(problem, specs, horizon, runs, 2026, options.threads)
         for row in rows.values():

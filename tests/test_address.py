@@ -15,7 +15,7 @@ from headwater.arrays import Floats, Ints
 from headwater.policies import compile as compile_module
 from headwater.policies.address import by_address
 from headwater.policies.compile import allocating, compiled
-from headwater.policies.vectors import largest
+from headwater.policies.vectors import largest, size
 
 
 @by_address
@@ -150,4 +150,5 @@ def test_a_field_that_is_not_there_is_refused_when_compiling() -> None:
 def test_the_largest_entry_is_as_numpys() -> None:
     for x in ([1.0, 3.0, 2.0], [-1.0], [np.nan, 1.0], [1.0, np.nan, 2.0], [np.inf, np.nan], [-np.inf, -np.inf]):
         assert np.array_equal(largest(np.array(x)), np.max(x), equal_nan=True)
-    assert largest(np.zeros(0)) == -np.inf
+        assert np.array_equal(size(np.array(x)), np.max(np.abs(x)), equal_nan=True)
+    assert largest(np.zeros(0)) == -np.inf and size(np.zeros(0)) == 0

@@ -59,6 +59,9 @@ def test_a_tournament_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
     assert capsys.readouterr().err.count("random ") == 2
     measure(tournament, tmp_path, "some", [*words, "ucb1", "--resume"], monkeypatch)  # another policy: nothing is left alone
     assert capsys.readouterr().err.count("random ") == 2
+    measure(tournament, tmp_path, "longer", words, monkeypatch)
+    measure(tournament, tmp_path, "longer", [*words, "--horizon", "25", "--resume"], monkeypatch)  # another horizon: the same
+    assert capsys.readouterr().err.count("random ") == 4
     measure(tournament, tmp_path, "some", [*words, "--problems", "3", "--resume"], monkeypatch)
     assert capsys.readouterr().err.count("random ") == 1
     after = json.loads((tmp_path / "results" / "some.json").read_text(encoding="utf-8"))

@@ -13,6 +13,7 @@ import numpy as np
 
 from headwater.arrays import Floats, Ints
 from headwater.policies.compile import compiled
+from headwater.policies.vectors import size
 
 __all__ = ["FEASIBLE", "INFEASIBLE", "OPTIMAL", "STALLED", "UNBOUNDED", "Solution", "maximise", "solve", "solve_size"]
 
@@ -265,15 +266,6 @@ def _look(
 
 
 @compiled
-def _size(x: Floats) -> float:
-    """The largest entry, signs aside."""
-    most = 0.0
-    for i in range(x.size):
-        most = max(most, abs(x[i]))
-    return most
-
-
-@compiled
 def maximise(a: Floats, b: Floats, c: Floats, basis: Ints, work: Floats) -> int:
     """The kernel of ``solve``: returns a status, leaves the basis, and x, y and the reduced costs in ``work`` (``solve_size``).
 
@@ -283,15 +275,15 @@ def maximise(a: Floats, b: Floats, c: Floats, basis: Ints, work: Floats) -> int:
     x, y, column, d = work[:m], work[m : 2 * m], work[2 * m : 3 * m], work[3 * m : 3 * m + n]
     inverse = work[3 * m + n : 3 * m + n + m * m].reshape((m, m))
     square = work[3 * m + n + m * m : 3 * m + n + 2 * m * m].reshape((m, m))
-    size, near = _size(c), FEASIBLE * max(1.0, _size(b))
+    scale, near = size(c), FEASIBLE * max(1.0, size(b))
     for _ in range(_ATTEMPTS):
         below, artificial, most = _look(a, b, c, basis, inverse, square, x, y, d)
-        optimal = most <= 2.0 * REDUCED * size
+        optimal = most <= 2.0 * REDUCED * scale
         status = STALLED
         if below <= near and artificial <= near:
             if optimal:
                 return OPTIMAL
-            status = _primal(a, c, basis, inverse, 2, size, x, y, d, column)
+            status = _primal(a, c, basis, inverse, 2, scale, x, y, d, column)
         elif optimal:
             status = _dual(a, c, basis, inverse, near, x, y, d, column)
         elif below <= near:

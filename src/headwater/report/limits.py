@@ -22,7 +22,7 @@ DUST = 1e-6
 
 def limits(problem: Problem) -> Bounds | None:
     """The bounds of a small listed problem under its own distribution; None where there are none, or they take time."""
-    if problem.distribution is None or not listed(problem.latent) or problem.rewards.size > MOST:
+    if not _exist(problem) or too_large(problem):
         return None
     try:
         return bounds(problem)
@@ -32,7 +32,11 @@ def limits(problem: Problem) -> Bounds | None:
 
 def too_large(problem: Problem) -> bool:
     """Whether bounds exist that take more time than whoever did not ask for them would wait."""
-    return problem.distribution is not None and listed(problem.latent) and problem.rewards.size > MOST
+    return _exist(problem) and problem.rewards.size > MOST
+
+
+def _exist(problem: Problem) -> bool:
+    return problem.distribution is not None and listed(problem.latent)
 
 
 def rates(found: Bounds) -> dict[str, float]:
