@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import inspect, text
@@ -19,7 +20,7 @@ from headwater.service import batch as batch_module
 from headwater.service.desk import Desk
 from headwater.service.logs import check_database
 from headwater.service.operations import Create, Decide, Settle
-from headwater.service.store import DatabaseError, Store
+from headwater.service.store import DatabaseError, Store, _alembic
 from headwater.service.tables import metadata
 from headwater.service.wire import CampaignBody
 from service_tools import ADS, Running, pays
@@ -93,13 +94,13 @@ def test_migrations_make_exactly_the_tables(store: Store) -> None:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, metadata) == []
         assert set(inspect(connection).get_table_names()) == {*metadata.tables, "alembic_version"}
-    assert store.upgrade() == ("0001", "0001")  # once more changes nothing
+    assert store.upgrade() == ("0002", "0002")  # once more changes nothing
 
 
 def test_opening_what_is_empty_old_or_newer(store: Store) -> None:
     assert store.revision() is None
     store.open()
-    assert store.revision() == "0001"
+    assert store.revision() == "0002"
     store.open()
     with store.write() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
@@ -111,8 +112,8 @@ def test_opening_what_is_empty_old_or_newer(store: Store) -> None:
 
 def test_opening_an_old_one(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     store.open()
-    monkeypatch.setattr("headwater.service.store._head", lambda config: "0002")
-    with pytest.raises(DatabaseError, match="its schema is 0001, this release needs 0002: headwater db upgrade"):
+    monkeypatch.setattr("headwater.service.store._head", lambda config: "0003")
+    with pytest.raises(DatabaseError, match="its schema is 0002, this release needs 0003: headwater db upgrade"):
         store.open()
 
 
@@ -289,8 +290,8 @@ def test_a_check_finds_what_was_changed(filled: str, run: Run, statement: str, m
 def test_db_upgrade_and_backup(database: str, tmp_path: Path, run: Run) -> None:
     shown = str(Store(database))
     told = run("db", "upgrade", "--database", database)
-    assert (told.status, told.out) == (0, f"{shown}: schema 0001, before none\n")
-    assert run("db", "upgrade", "--database", database).out == f"{shown}: schema 0001, as before\n"
+    assert (told.status, told.out) == (0, f"{shown}: schema 0002, before none\n")
+    assert run("db", "upgrade", "--database", database).out == f"{shown}: schema 0002, as before\n"
     copy = tmp_path / "copy.db"
     assert run("db", "backup", copy, "--database", database).out == f"{copy}: 0 campaigns, 0 decisions, 0 rewards\n"
     told = run("db", "backup", copy, "--database", database)
@@ -344,3 +345,30 @@ def test_no_keys_yet(database: str, run: Run) -> None:
     run("db", "upgrade", "--database", database)
     told = run("key", "list", "--database", database)
     assert (told.out, told.err) == ("", "No keys yet: headwater key create NAME --role admin\n")
+
+
+def test_a_database_of_release_01_is_upgraded_with_what_is_in_it(database: str) -> None:
+    store = Store(database)
+    with store.write() as connection:
+        config = _alembic()
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0001")
+        row = {"created": 1.0, "status": "running", "version": 1, "problem": "{}", "config": "{}", "settled": 0, "refused": 0}
+        row |= {"snapshot_decided": 0, "snapshot_settled": 0}
+        places = f"({', '.join(['id', 'slug', 'decided', 'expired', *row])}) VALUES (:id, :slug, :decided, :expired, "
+        connection.execute(
+            text(f"INSERT INTO campaigns {places}{', '.join(f':{name}' for name in row)})"),
+            [
+                {**row, "id": 1, "slug": "hasty", "decided": 2, "expired": 1},
+                {**row, "id": 2, "slug": "all-expired", "decided": 1, "expired": 1},
+                {**row, "id": 3, "slug": "patient", "decided": 1, "expired": 0},
+            ],
+        )
+        made = "INSERT INTO decisions (campaign, number, at, arm, choice, source, version, known, due) VALUES "
+        for campaign, number, due in ((1, 1, "5"), (1, 2, "6"), (2, 1, "5"), (3, 1, "NULL")):
+            connection.execute(text(f"{made}({campaign}, {number}, 1, 0, 0, 'policy', 1, 0, {due})"))
+    assert store.upgrade() == ("0001", "0002")
+    with store.read() as connection:
+        rows = connection.execute(text("SELECT slug, changed, next_due FROM campaigns ORDER BY id")).all()
+    assert [tuple(row) for row in rows] == [("hasty", 0, 0.0), ("all-expired", 0, None), ("patient", 0, None)]
+    store.close()

@@ -44,6 +44,10 @@ campaigns = Table(
     Column("snapshot", Text),  # JSON: the policy's state after so many rows of both logs
     Column("snapshot_decided", BigInteger, nullable=False),
     Column("snapshot_settled", BigInteger, nullable=False),
+    Column("changed", BigInteger, nullable=False, server_default="0"),  # grows with every transaction
+    Column("next_due", Float(53)),  # no deadline that was not looked at passes before; null: there is none
+    Index("campaigns_by_change", "changed"),
+    Index("campaigns_by_due", "next_due"),
 )
 
 decisions = Table(
@@ -126,4 +130,14 @@ keys = Table(
     Column("hash", String(64), nullable=False),
     Column("created", Float(53), nullable=False),
     Column("revoked", Float(53)),
+)
+
+sessions = Table(  # of people who signed in with a key; signing out deletes the row
+    "sessions",
+    metadata,
+    Column("id", String(16), primary_key=True),
+    Column("hash", String(64), nullable=False),
+    Column("key", String(16), ForeignKey("keys.id"), nullable=False),
+    Column("created", Float(53), nullable=False),
+    Column("expires", Float(53), nullable=False),
 )
