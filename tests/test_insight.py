@@ -11,7 +11,7 @@ from scipy import stats
 
 import headwater as hw
 from headwater.paper import CASES
-from headwater.service.insight import Series, alarms_of, best_of, draw_laws, glimpse, mean_interval, regret_avoided
+from headwater.service.insight import Series, alarms_of, best_of, draw_laws, facts_of, glimpse, mean_interval, regret_avoided
 from headwater.service.operations import Decide, Settle
 from service_tools import Running
 
@@ -28,7 +28,7 @@ def alarms(service: Running, campaign: str, now: float | None = None) -> list[di
     with service.desk.campaign(campaign) as known:
         seen = glimpse(known)
     with service.store.read() as connection:
-        return alarms_of(connection, seen, now)
+        return alarms_of(facts_of(connection, seen), seen, now)
 
 
 @pytest.mark.parametrize("n", [1, 5, 40, 300])

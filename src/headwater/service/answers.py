@@ -87,10 +87,10 @@ def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"model": ErrorAnswer, "description": HTTPStatus(status).phrase} for status in statuses}
 
 
-def complaint_lines(error: RequestValidationError) -> list[str]:
+def complaint_lines(found: Sequence[Any]) -> list[str]:
     """pydantic's findings in our words: the field, what came, what was expected."""
     lines = []
-    for item in error.errors():
+    for item in found:
         if item["type"] == "json_invalid":
             lines.append(f"the body: is not JSON: {item.get('ctx', {}).get('error', 'malformed')}")
             continue
@@ -117,7 +117,7 @@ def answer_to(request: Request, error: Exception) -> JSONResponse:
     if isinstance(error, ServiceError):
         return error_answer(error.status, str(error), code=error.code, details=error.details, headers=error.headers)
     if isinstance(error, RequestValidationError):
-        lines: Sequence[str] = complaint_lines(error)
+        lines: Sequence[str] = complaint_lines(error.errors())
         return error_answer(422, lines[0], details=lines)
     if isinstance(error, HeadwaterError):
         lines = error.complaints if isinstance(error, ProblemError) else str(error).splitlines()

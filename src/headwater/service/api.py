@@ -2,42 +2,25 @@
 
 from __future__ import annotations
 
-import tempfile
-import threading
 import time
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
+from anyio import to_thread
 from fastapi import APIRouter, Header, Query, Request
-from fastapi.responses import FileResponse, JSONResponse, Response, StreamingResponse
-from sqlalchemy import select
-from sqlalchemy.exc import SQLAlchemyError
-from starlette.background import BackgroundTask
-from starlette.concurrency import run_in_threadpool
+from fastapi.responses import JSONResponse, Response
 
 from headwater.service import wire
 from headwater.service.answers import ServiceError, refusals
 from headwater.service.campaign import ARCHIVED, PAUSED, RUNNING, moment
 from headwater.service.desk import Desk
+from headwater.service.exports import Exports
 from headwater.service.gate import require
-from headwater.service.insight import (
-    Glimpse,
-    Series,
-    events_of,
-    explanation_of,
-    glimpse,
-    latent_of,
-    refusals_of,
-    report_of,
-    state_of,
-)
-from headwater.service.logs import csv_parts, log_rows, logged, write_parquet
+from headwater.service.insight import events_of, refusals_of
+from headwater.service.logs import list_views, log_of, log_rows, logged
 from headwater.service.metrics import Metrics
 from headwater.service.operations import Change, Create, Decide, SetStatus, Settle, SwitchArm, parse_decision
-from headwater.service.quick import QuickRoute, json_response
-from headwater.service.store import reason
-from headwater.service.tables import campaigns
+from headwater.service.quick import UNREAD, QuickRoute, json_response
+from headwater.service.reading import Reading
 
 router = APIRouter(prefix="/v1", responses=refusals(400, 401, 403, 413, 422, 429, 503))
 quick = APIRouter(prefix="/v1", responses=refusals(400, 401, 403, 413, 422, 429, 503), route_class=QuickRoute)
@@ -57,8 +40,6 @@ Before = Annotated[
     int | None, Query(ge=1, le=10**15, description="Instead of after: decisions before this number, newest first.")
 ]
 Limit = Annotated[int, Query(ge=1, le=1000)]
-KEPT = 10.0
-"""Seconds for which a report is good, unless there is much new."""
 
 
 def _desk(request: Request) -> Desk:
@@ -71,36 +52,34 @@ def _metrics(request: Request) -> Metrics:
     return metrics
 
 
-def _glimpse(request: Request, slug: str) -> Glimpse:
-    with _desk(request).campaign(slug) as campaign:
-        return glimpse(campaign)
+def _reading(request: Request) -> Reading:
+    reading: Reading = request.app.state.reading
+    return reading
 
 
 # Campaigns.
 
 
-@router.post("/campaigns", status_code=201, response_model=wire.CampaignView, responses=refusals(409), tags=["campaigns"])
-async def create_campaign(request: Request, body: wire.CampaignBody) -> JSONResponse:
+@quick.post("/campaigns", status_code=201, response_model=wire.CampaignView, responses=refusals(409), tags=["campaigns"])
+async def create_campaign(request: Request, body: Annotated[wire.CampaignBody, UNREAD]) -> Response:
     """Create a campaign; it decides at once."""
     require(request, "admin")
-    operation = await run_in_threadpool(Create, body)  # a large problem takes a while to check
-    view = await _desk(request).do(operation)
-    return JSONResponse(view, status_code=201, headers={"Location": f"/v1/campaigns/{view['id']}"})
+    raw = cast(bytes, body)  # a large one is read elsewhere
+    desk = _desk(request)
+    made = await to_thread.run_sync(desk.models.create, raw, limiter=request.app.state.creating)
+    view = await desk.do(Create(made.body, made))
+    answer = json_response(view, status=201)
+    answer.headers["Location"] = f"/v1/campaigns/{view['id']}"
+    return answer
 
 
 @router.get("/campaigns", response_model=wire.Campaigns, tags=["campaigns"])
-def list_campaigns(request: Request, status: wire.Status | None = None) -> JSONResponse:
+def list_campaigns(request: Request, status: wire.Status | None = None) -> Response:
     """All campaigns, the latest first."""
     require(request, "read")
-    desk = _desk(request)
-    with desk.store.read() as connection:
-        query = select(campaigns.c.slug).order_by(campaigns.c.id.desc())
-        slugs = connection.execute(query if status is None else query.where(campaigns.c.status == status)).scalars().all()
-    views = []
-    for slug in slugs:
-        with desk.campaign(slug) as campaign:
-            views.append(campaign.view())
-    return JSONResponse({"campaigns": views})
+    with _desk(request).store.read() as connection:
+        views = list_views(connection, status)
+    return json_response({"campaigns": views})
 
 
 @router.get("/campaigns/{id}", response_model=wire.CampaignView, responses=refusals(404), tags=["campaigns"])
@@ -176,14 +155,16 @@ def read_log(
     """The decision log with rewards, a page at a time: oldest first, or newest first with ``before``."""
     require(request, "read")
     desk = _desk(request)
-    with desk.campaign(id) as campaign, desk.store.read() as connection:
+    with desk.campaign(id) as campaign:
+        log = log_of(campaign)
+    with desk.store.read() as connection:
         if before is not None:
-            last = min(before - 1, campaign.decided)
+            last = min(before - 1, log.decided)
             first = max(last - limit, 0)
-            page = [logged(campaign, row) for row in reversed(log_rows(connection, campaign.id, first, last - first))]
+            page = [logged(campaign, row) for row in reversed(log_rows(connection, log, first, last - first))]
             return JSONResponse({"decisions": page, "next": first + 1 if first else None})
-        rows = log_rows(connection, campaign.id, after, limit)
-        more = bool(rows) and rows[-1].number < campaign.decided
+        rows = log_rows(connection, log, after, limit)
+        more = bool(rows) and rows[-1].number < log.decided
         page = [logged(campaign, row) for row in rows]
     return JSONResponse({"decisions": page, "next": rows[-1].number if more else None})
 
@@ -195,10 +176,12 @@ def get_decision(request: Request, id: str) -> JSONResponse:  # noqa: A002
     slug, number = parse_decision(id)
     desk = _desk(request)
     try:
-        with desk.campaign(slug) as campaign, desk.store.read() as connection:
-            rows = log_rows(connection, campaign.id, number - 1, 1)
-            if rows:
-                return JSONResponse(logged(campaign, rows[0]))
+        with desk.campaign(slug) as campaign:
+            log = log_of(campaign)
+        with desk.store.read() as connection:
+            rows = log_rows(connection, log, number - 1, 1)
+        if rows:
+            return JSONResponse(logged(campaign, rows[0]))
     except ServiceError as error:
         if error.status != 404:
             raise
@@ -211,27 +194,11 @@ def get_decision(request: Request, id: str) -> JSONResponse:  # noqa: A002
     responses={200: {"content": {"text/csv": {}, "application/vnd.apache.parquet": {}}}, **refusals(404)},
     tags=["decisions"],
 )
-def export_log(request: Request, id: str, format: Literal["csv", "parquet"] = "csv") -> Response:  # noqa: A002
+async def export_log(request: Request, id: str, format: Literal["csv", "parquet"] = "csv") -> Response:  # noqa: A002
     """The whole decision log as one file."""
     require(request, "read")
-    desk = _desk(request)
-    with desk.campaign(id) as campaign:
-        decided, slug = campaign.counters.decided, campaign.slug
-    attach = {"Content-Disposition": f'attachment; filename="{slug}.{format}"'}
-    if format == "csv":
-
-        def parts() -> Iterator[str]:
-            with desk.store.read() as connection:
-                yield from csv_parts(connection, campaign, decided)
-
-        return StreamingResponse(parts(), media_type="text/csv; charset=utf-8", headers=attach)
-    folder = tempfile.TemporaryDirectory(prefix="headwater-")
-    path = Path(folder.name) / f"{slug}.parquet"
-    with desk.store.read() as connection:
-        write_parquet(connection, campaign, decided, path)
-    return FileResponse(
-        path, media_type="application/vnd.apache.parquet", headers=attach, background=BackgroundTask(folder.cleanup)
-    )
+    exports: Exports = request.app.state.exports
+    return await exports.response(id, format)
 
 
 # Rewards.
@@ -267,38 +234,38 @@ async def reward_many(request: Request, body: wire.RewardsBody) -> Response:
 
 
 @router.get("/campaigns/{id}/state", response_model=dict[str, Any], responses=refusals(404), tags=["knowledge"])
-def read_state(request: Request, id: str) -> JSONResponse:  # noqa: A002
+async def read_state(request: Request, id: str) -> Response:  # noqa: A002
     """What the policy has counted; ``state`` is what ``headwater explain --state`` and Python's from_state read."""
     require(request, "read")
-    return JSONResponse(state_of(_glimpse(request, id)))
+    return json_response(await _reading(request).look(id, "state"))
 
 
 @router.get("/campaigns/{id}/explanation", response_model=dict[str, Any], responses=refusals(404), tags=["knowledge"])
-def read_explanation(request: Request, id: str) -> JSONResponse:  # noqa: A002
+async def read_explanation(request: Request, id: str) -> Response:  # noqa: A002
     """What would be shown next, and where every arm stands, in words."""
     require(request, "read")
-    return JSONResponse(explanation_of(_glimpse(request, id)))
+    return JSONResponse(await _reading(request).look(id, "explanation"))
 
 
 @router.get("/campaigns/{id}/latent", response_model=dict[str, Any], responses=refusals(404), tags=["knowledge"])
-def read_latent(request: Request, id: str, confidence: Confidence = 0.95) -> JSONResponse:  # noqa: A002
+async def read_latent(request: Request, id: str, confidence: Confidence = 0.95) -> Response:  # noqa: A002
     """Who comes: the likeliest mix of X, an interval for every value, and what looks alike."""
     require(request, "read")
-    return JSONResponse(latent_of(_glimpse(request, id), confidence))
+    return JSONResponse(await _reading(request).look(id, "latent", confidence=confidence))
 
 
 @router.get("/campaigns/{id}/report", response_model=dict[str, Any], responses=refusals(404), tags=["knowledge"])
-def read_report(request: Request, id: str) -> JSONResponse:  # noqa: A002
+async def read_report(request: Request, id: str) -> JSONResponse:  # noqa: A002
     """Which arm is best and how sure that is, means with intervals, regret avoided against UCB1, alarms."""
     require(request, "read")
-    return JSONResponse(request.app.state.desktop.report(id))
+    return JSONResponse(await _reading(request).report(id))
 
 
 @router.get("/campaigns/{id}/series", response_model=dict[str, Any], responses=refusals(404), tags=["knowledge"])
-def read_series(request: Request, id: str) -> JSONResponse:  # noqa: A002
+async def read_series(request: Request, id: str) -> JSONResponse:  # noqa: A002
     """Decisions by arm over time."""
     require(request, "read")
-    return JSONResponse(request.app.state.desktop.series(id))
+    return JSONResponse(await _reading(request).series(id))
 
 
 @router.get("/campaigns/{id}/events", response_model=dict[str, Any], responses=refusals(404), tags=["knowledge"])
@@ -321,50 +288,12 @@ def read_problem(request: Request, id: str) -> JSONResponse:  # noqa: A002
     return JSONResponse(problem.to_dict())
 
 
-class Desktop:
-    """Reports and series, kept for a while: computing one takes its time, and many may look."""
-
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
-        self._reporting, self._counting = threading.Lock(), threading.Lock()  # one report at a time: they are heavy
-        self._reports: dict[str, tuple[float, int, int, dict[str, Any]]] = {}
-        self._series: dict[str, Series] = {}
-
-    def report(self, slug: str) -> dict[str, Any]:
-        with self.desk.campaign(slug) as campaign:
-            known, version = campaign.settled + campaign.decided, campaign.counters.version
-        with self._reporting:
-            kept = self._reports.get(slug)
-            fresh = kept is not None and time.monotonic() - kept[0] < KEPT and known < 1.05 * kept[1] + 5 and version == kept[2]
-            if kept is None or not fresh:
-                with self.desk.campaign(slug) as campaign:
-                    seen = glimpse(campaign)
-                with self.desk.store.read() as connection:
-                    made = report_of(connection, seen)
-                kept = self._reports[slug] = (time.monotonic(), known, version, made)
-        return kept[3]
-
-    def series(self, slug: str) -> dict[str, Any]:
-        with self.desk.campaign(slug) as campaign:
-            number, names, decided = campaign.id, campaign.names, campaign.counters.decided
-        with self._counting:
-            found = self._series.setdefault(slug, Series(len(names)))
-            with self.desk.store.read() as connection:
-                found.advance(connection, number, decided)
-            return found.to_dict(names)
-
-
 def ready(desk: Desk) -> str | None:
     """Why the service cannot decide now; None if it can."""
     if not desk.alive:
         return "the desk has ended"
     if desk.trouble is not None:
         return f"the database does not answer: {desk.trouble}"
-    try:
-        with desk.store.read() as connection:
-            connection.execute(select(campaigns.c.id).limit(1)).first()
-    except SQLAlchemyError as error:
-        return f"the database does not answer: {reason(error)}"
     return None
 
 
@@ -378,7 +307,7 @@ def open_routes(metrics: Metrics) -> APIRouter:
         return JSONResponse({"status": "ok", "at": moment(time.time())})
 
     @outside.get("/readyz", response_model=dict[str, str], responses=refusals(503))
-    def readyz(request: Request) -> JSONResponse:
+    async def readyz(request: Request) -> JSONResponse:
         """Whether decisions can be made."""
         if (trouble := ready(_desk(request))) is not None:
             raise ServiceError(503, trouble, headers={"Retry-After": "1"})

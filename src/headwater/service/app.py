@@ -7,14 +7,17 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from anyio import CapacityLimiter
 from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from headwater import __version__
 from headwater.service import answers, api, dashboard, login, pages, studio
 from headwater.service.desk import Desk
+from headwater.service.exports import Exports
 from headwater.service.gate import Gate
 from headwater.service.metrics import Metrics
+from headwater.service.reading import Reading
 from headwater.service.store import Store
 
 ABOUT = """
@@ -50,12 +53,14 @@ def create_app(store: Store, limits: Limits | None = None) -> Service:
     limits = limits or Limits()
     metrics = Metrics()
     desk = Desk(store, watch=metrics)
+    reading = Reading(desk)
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
         await asyncio.to_thread(desk.start)
         yield
         await asyncio.to_thread(desk.stop)
+        reading.close()
         store.close()
 
     app = Service(
@@ -63,7 +68,8 @@ def create_app(store: Store, limits: Limits | None = None) -> Service:
         openapi_url="/v1/openapi.json",
     )  # fmt: skip
     app.limits = limits
-    app.state.desk, app.state.metrics, app.state.desktop = desk, metrics, api.Desktop(desk)
+    app.state.desk, app.state.metrics, app.state.reading, app.state.exports = desk, metrics, reading, Exports(desk)
+    app.state.creating = CapacityLimiter(2)
     answers.install(app)
     pages.install(app)
     routers = (api.quick, api.router, studio.router, api.open_routes(metrics), pages.router, login.router, dashboard.router)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Collection, Iterable
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, func, insert, select, update
 
+from headwater.problem import Problem
+from headwater.service import changes
 from headwater.service.campaign import COUNTERS, HOLDOUT, Campaign, Config, Counters
 from headwater.service.tables import campaigns, decisions, events, refusals, requests, rewards
 
@@ -17,20 +20,23 @@ SNAPSHOT_EVERY = 5000
 MAKING = 0x6D616B65
 """The number of PostgreSQL's lock for whoever makes a campaign."""
 _LOOK_UP = 500  # values in one IN (…)
-_COUNTED = (
-    update(campaigns)
-    .where(campaigns.c.id == bindparam("row"))
-    .values({name: bindparam(name) for name in ("decided", "settled", "expired", "refused")})
-)
+_NAMES = ("decided", "settled", "expired", "refused", "next_due", "changed")
+_COUNTED = update(campaigns).where(campaigns.c.id == bindparam("row")).values({name: bindparam(name) for name in _NAMES})
 
 
 class Batch:
-    """Everything that one transaction knows and will write. Campaigns must have been ``lock``ed before anything else."""
+    """Everything that one transaction knows and will write. Campaigns must have been ``lock``ed before anything else.
 
-    def __init__(self, connection: Connection, known: dict[str, Campaign], at: float) -> None:
+    ``known`` are the campaigns in memory, ``problems`` those of campaigns whose problem is, by the row's id: those that were
+    thrown away after a failure are made again here. ``absent`` are campaigns whose problem somebody else has to make first.
+    """
+
+    def __init__(self, connection: Connection, known: dict[str, Campaign], problems: dict[int, Problem], at: float) -> None:
         self.connection, self.at = connection, at
-        self.known = known  # the campaigns in memory; those loaded here are added
+        self.known, self.problems = known, problems
+        self.absent: set[str] = set()
         self.campaigns: dict[str, Campaign] = {}
+        self._changed: int | None = None
         self.decisions: dict[tuple[int, int], dict[str, Any]] = {}
         self.rewards: dict[tuple[int, int], dict[str, Any]] = {}
         self._looked: set[tuple[int, int]] = set()  # decisions whose rewards are known, also where there are none
@@ -49,8 +55,13 @@ class Batch:
             counters = Counters(*row[2:])
             campaign = self.known.get(row.slug)
             if campaign is None or campaign.id != row.id:
-                campaign = self.known[row.slug] = load(self.connection, row.id)
+                problem = self.problems.get(row.id)
+                if problem is None:
+                    self.absent.add(row.slug)
+                    continue
+                campaign = self.known[row.slug] = load(self.connection, row.id, problem)
             campaign.lock.acquire()
+            campaign.used = time.monotonic()
             self.campaigns[row.slug] = campaign
             catch_up(self.connection, campaign, counters)
 
@@ -100,6 +111,8 @@ class Batch:
 
     def add_decisions(self, campaign: Campaign, rows: list[dict[str, Any]]) -> None:
         self._new["decisions"] += rows
+        if rows and rows[0]["due"] is not None:  # all of them have the same
+            self._due_by(campaign, rows[0]["due"])
         for row in rows:
             place = campaign.id, row["number"]
             self.decisions[place] = row
@@ -124,6 +137,20 @@ class Batch:
         }
         self._new["rewards"].append(row)
         self.rewards[campaign.id, decision["number"]] = row
+
+    def _due_by(self, campaign: Campaign, due: float) -> None:
+        known = campaign.counters.next_due
+        if known is None or due < known:
+            campaign.counters = campaign.counters._replace(next_due=due)
+            self.touch(campaign)
+
+    def expired(self, campaign: Campaign, number: int, next_due: float | None) -> None:
+        """Up to this number every decision that is stored is settled, or has no deadline; the next of them passes then."""
+        campaign.counters = campaign.counters._replace(expired=number, next_due=next_due)
+        self.touch(campaign)
+        for row in self._new["decisions"]:  # those of this transaction are not stored yet
+            if row["campaign"] == campaign.id and row["due"] is not None:
+                self._due_by(campaign, row["due"])
 
     def refuse(self, campaign: Campaign, number: int, code: str, message: str) -> None:
         """Keep a reward that was refused, for whoever looks into it."""
@@ -150,6 +177,14 @@ class Batch:
         version = campaign.counters.version + 1
         self.connection.execute(update(campaigns).where(campaigns.c.id == campaign.id).values(version=version, **values))
         campaign.counters = campaign.counters._replace(version=version)
+        self.touch(campaign)
+
+    @property
+    def changed(self) -> int:
+        """What ``campaigns.changed`` becomes: later than all that whoever looks has seen; see ``changes``."""
+        if self._changed is None:
+            self._changed = changes.stamp(self.connection)
+        return self._changed
 
     def write(self) -> None:
         """Everything that waits, a statement a table."""
@@ -163,7 +198,8 @@ class Batch:
         for campaign in self.campaigns.values():
             now = campaign.counters._replace(decided=campaign.decided, settled=campaign.settled)
             if now != campaign.counters or campaign.id in self._touched:
-                moved.append({"row": campaign.id, **{name: getattr(now, name) for name in _NAMES}})
+                counted = {name: getattr(now, name) for name in _NAMES if name != "changed"}
+                moved.append({"row": campaign.id, **counted, "changed": self.changed})
                 campaign.counters = now
             self._keep(campaign)
         if moved:
@@ -188,12 +224,9 @@ class Batch:
             self.connection.execute(update(campaigns).where(campaigns.c.id == campaign.id).values(snapshot=text, **values))
 
 
-_NAMES = ("decided", "settled", "expired", "refused")
-
-
-def load(connection: Connection, row: int) -> Campaign:
+def load(connection: Connection, row: int, problem: Problem | None = None) -> Campaign:
     """A campaign from the database, knowing what its snapshot knew; ``catch_up`` brings the rest."""
-    return Campaign(connection.execute(select(campaigns).where(campaigns.c.id == row)).one())
+    return Campaign(connection.execute(select(campaigns).where(campaigns.c.id == row)).one(), problem)
 
 
 def catch_up(connection: Connection, campaign: Campaign, counters: Counters) -> None:

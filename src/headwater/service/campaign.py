@@ -58,7 +58,7 @@ class Config(Settings):
 
 
 class Counters(NamedTuple):
-    """The columns of a campaign's row that change all the time."""
+    """The columns of a campaign's row that change all the time; see ``tables``."""
 
     version: int
     status: str
@@ -66,6 +66,7 @@ class Counters(NamedTuple):
     settled: int
     expired: int
     refused: int
+    next_due: float | None
 
 
 COUNTERS = [campaigns.c[name] for name in Counters._fields]
@@ -86,13 +87,16 @@ def moment(at: float) -> str:
 
 
 class Campaign:
-    """Settings, problem and policy. Whoever reads or changes the policy holds ``lock``."""
+    """Settings, problem and policy. Whoever reads or changes the policy holds ``lock``, and waits for nothing else meanwhile.
 
-    def __init__(self, row: Row[Any]) -> None:
+    ``problem`` is that of the row, with all its tables made where making them may take long: see ``models``.
+    """
+
+    def __init__(self, row: Row[Any], problem: Problem | None = None) -> None:
         self.id, self.slug, self.created = row.id, row.slug, row.created
         self.lock = threading.RLock()
         self.config = Config.model_validate_json(row.config)
-        self.problem: Problem = build_problem(json.loads(row.problem))
+        self.problem: Problem = problem if problem is not None else build_problem(json.loads(row.problem))
         self.counters = Counters(*(getattr(row, name) for name in Counters._fields))
         self.policy = self._make_policy(row)
         self.policy.quiet = True
@@ -100,11 +104,9 @@ class Campaign:
         self.doubted: list[str] = []
         self._lots = seed_words(self.config.seed)
         self._pi: tuple[int, dict[str, float]] = (-1, {})
-        self._due: tuple[int, float] | None = None  # the first decision that is not expired and has a deadline
-        self._free = 0  # up to here no decision that is not expired has one
+        self.used = time.monotonic()  # when anybody last asked for it
         self._scanned = 0  # up to here it is known whether deadlines come in order
         self._tangled = 0  # the last whose deadline came before that of the one before it
-        self._swept = -SWEEP
 
     def _make_policy(self, row: Row[Any]) -> Policy:
         """From the snapshot where there is one that this release reads, else from nothing; the logs bring the rest."""
@@ -122,8 +124,7 @@ class Campaign:
 
     def fresh_policy(self) -> Policy:
         """The campaign's policy before the first reward."""
-        spec = make_spec(self.config.spec["name"], **{k: v for k, v in self.config.spec.items() if k != "name"})
-        policy = Policy(spec, self.problem, reward_range=self.config.reward_range, seed=self.config.seed)
+        policy = Policy(spec_of(self.config), self.problem, reward_range=self.config.reward_range, seed=self.config.seed)
         policy.quiet = True
         return policy
 
@@ -163,33 +164,23 @@ class Campaign:
         else:
             self.policy.update(self.names[arm], value)
 
-    def is_due(self, connection: Connection, at: float) -> bool:
-        """Whether a decision's deadline may have passed: of the first that has one and was not looked at yet. Amortised O(1).
-
-        Deadlines come in the order of decisions, but for clocks that jump and deadlines that are made shorter. Where they do
-        not, what is behind the first is looked for every ``SWEEP`` seconds.
-        """
-        expired, decided = self.counters.expired, self.counters.decided
-        mine = (decisions.c.campaign == self.id) & decisions.c.due.is_not(None)
-        if self._scanned < decided:
-            low = max(expired, self._scanned)
+    def look_for_tangles(self, connection: Connection) -> None:
+        """Find out whether deadlines come in the order of decisions, as they do but for clocks that jump and deadlines that are
+        made shorter. Amortised O(1)."""
+        if self._scanned < self.counters.decided:
+            low = max(self.counters.expired, self._scanned)
+            mine = (decisions.c.campaign == self.id) & decisions.c.due.is_not(None)
             before = func.lag(decisions.c.due).over(order_by=decisions.c.number).label("before")
-            some = select(decisions.c.number, decisions.c.due, before).where(mine, decisions.c.number.between(low, decided))
-            each = some.subquery()
+            some = select(decisions.c.number, decisions.c.due, before)
+            each = some.where(mine, decisions.c.number.between(low, self.counters.decided)).subquery()
             earlier = select(func.max(each.c.number)).where(each.c.due < each.c.before - SKEW)
             self._tangled = max(self._tangled, connection.execute(earlier).scalar_one() or 0)
-            self._scanned = decided
-        if self._due is None or self._due[0] <= expired:
-            query = select(decisions.c.number, decisions.c.due).where(mine, decisions.c.number > max(expired, self._free))
-            row = connection.execute(query.order_by(decisions.c.number).limit(1)).first()
-            self._due = None if row is None else (row.number, row.due)
-            self._free = self._free if row is not None else decided
-        if self._due is None or self._due[1] <= at:
-            return self._due is not None
-        if not self.tangled or time.monotonic() < self._swept + SWEEP:
-            return False
-        self._swept = time.monotonic()
-        return True
+            self._scanned = self.counters.decided
+
+    @staticmethod
+    def next_sweep(at: float) -> float:
+        """When deadlines that do not come in order are looked through again."""
+        return at + SWEEP
 
     @property
     def tangled(self) -> bool:
@@ -333,26 +324,36 @@ class Campaign:
 
     def view(self) -> dict[str, Any]:
         """The campaign as it goes over HTTP."""
-        config, counters = self.config, self.counters
-        settings = config.model_dump(
-            include={"name", "mode", "floor", "control", "holdout", "reward_deadline", "default_reward", "reward_range", "seed"}
-        )
-        return {
-            "id": self.slug,
-            "status": counters.status,
-            "version": counters.version,
-            "policy": self.policy.spec.title,
-            "created": moment(self.created),
-            "arms": {name: name not in config.disabled for name in self.names},
-            "decisions": self.decided,
-            "rewards": self.settled,
-            "pending": self.decided - self.settled,
-            "refused": counters.refused,
-            **settings,
-        }
+        counters = self.counters._replace(decided=self.decided, settled=self.settled)
+        return view_of(self.slug, self.created, self.config, counters, self.names, self.policy.spec)
 
 
-def warm_up(spec: Spec, problem: Problem, reward_range: float | None) -> None:
+def view_of(slug: str, created: float, config: Config, counters: Counters, names: Sequence[str], spec: Spec) -> dict[str, Any]:
+    """A campaign as it goes over HTTP, from what its row says."""
+    settings = config.model_dump(
+        include={"name", "mode", "floor", "control", "holdout", "reward_deadline", "default_reward", "reward_range", "seed"}
+    )
+    return {
+        "id": slug,
+        "status": counters.status,
+        "version": counters.version,
+        "policy": spec.title,
+        "created": moment(created),
+        "arms": {name: name not in config.disabled for name in names},
+        "decisions": counters.decided,
+        "rewards": counters.settled,
+        "pending": counters.decided - counters.settled,
+        "refused": counters.refused,
+        **settings,
+    }
+
+
+def spec_of(config: Config) -> Spec:
+    """The policy that a campaign was made with."""
+    return make_spec(config.spec["name"], **{key: value for key, value in config.spec.items() if key != "name"})
+
+
+def warm_up(spec: Spec, problem: Problem, reward_range: float | None, *, explain: bool = True) -> None:
     """Decide and learn once with a policy like that, so that its functions are compiled before anybody waits for them."""
     scratch = Policy(spec, problem, reward_range=reward_range)
     scratch.quiet = True
@@ -361,8 +362,9 @@ def warm_up(spec: Spec, problem: Problem, reward_range: float | None) -> None:
         k = problem.index(arm)
         low = scratch.table.levels[k][0] if scratch.table is not None and scratch.many is None else scratch.model.ranges[k][0]
         scratch.update(arm, float(low))
-    scratch.propensities()
-    scratch.explain()
+    if explain:
+        scratch.propensities()
+        scratch.explain()
 
 
 def check_settings(config: Config, problem: Problem, policy: Policy) -> None:

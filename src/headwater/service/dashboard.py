@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from concurrent.futures import wait
+from contextlib import suppress
 from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
-from sqlalchemy import select
 
+from headwater.errors import HeadwaterError
 from headwater.policies.kernel import PULLS
 from headwater.service.campaign import ARCHIVED, Campaign
-from headwater.service.desk import Desk
+from headwater.service.desk import Desk, Look
 from headwater.service.gate import require
+from headwater.service.logs import list_views
 from headwater.service.pages import render
 from headwater.service.reference import reference
-from headwater.service.tables import campaigns
 
+MOST_LEADERS = 100
+"""Campaigns that are loaded for the page to say what was paid most often."""
+LEADERS_SECONDS = 3.0
+"""How long the page waits for them."""
 MOST_LEVELS = 12
 """Rewards of an arm up to which each has a button."""
 POLICIES = (
@@ -50,17 +56,25 @@ def leader(campaign: Campaign) -> dict[str, Any] | None:
     return {"arm": campaign.names[best], "share": int(pulls[best]) / int(pulls.sum())} if pulls[best] else None
 
 
+def _add_leaders(desk: Desk, views: list[dict[str, Any]]) -> None:
+    """Say of the latest campaigns who leads, as far as that is known within a moment; the others are loaded meanwhile."""
+    asked = [desk.submit(Look(view["id"])) for view in views[:MOST_LEADERS] if view["id"] not in desk.campaigns]
+    wait(asked, timeout=LEADERS_SECONDS)
+    for view in views:
+        view["leader"], view["loading"] = None, view["id"] not in desk.campaigns
+        if not view["loading"]:
+            with suppress(HeadwaterError), desk.campaign(view["id"]) as campaign:
+                view["leader"] = leader(campaign)
+
+
 @router.get("/")
 def show_campaigns(request: Request) -> HTMLResponse:
     """All campaigns, the latest first."""
     require(request, "read")
     desk = _desk(request)
     with desk.store.read() as connection:
-        slugs = connection.execute(select(campaigns.c.slug).order_by(campaigns.c.id.desc())).scalars().all()
-    views = []
-    for slug in slugs:
-        with desk.campaign(slug) as campaign:
-            views.append({**campaign.view(), "leader": leader(campaign)})
+        views = list_views(connection)
+    _add_leaders(desk, views)
     current = [view for view in views if view["status"] != ARCHIVED]
     ended = [view for view in views if view["status"] == ARCHIVED]
     return render("campaigns.html", request=request, current=current, ended=ended, base=_base(request), keyed=bool(desk.keys))

@@ -1,8 +1,11 @@
 """The desk: one thread through which every change goes, so that many requests share one transaction (group commit).
 
-Requests queue up while a transaction is written to the disk; the next transaction takes them all. Nothing is answered before
+Requests wait while a transaction is written to the disk; the next takes some of every campaign's. Nothing is answered before
 the transaction that holds it has ended. Where one fails, what is in memory is thrown away and made again from the database, and
 everybody in it is told to try again. (The answer to a commit may be lost: then it happened, and trying again finds it.)
+
+The thread never makes a model, and never waits for a connection or a lock that anybody holds for long: campaigns that are not
+in memory are loaded elsewhere, and what is asked of them waits meanwhile.
 """
 
 from __future__ import annotations
@@ -23,10 +26,15 @@ from sqlalchemy import Connection, select
 from sqlalchemy.exc import DataError, IntegrityError, ProgrammingError, SQLAlchemyError
 
 from headwater.errors import HeadwaterError
+from headwater.problem import Problem
+from headwater.service import changes
 from headwater.service.answers import ServiceError
-from headwater.service.batch import Batch, catch_up, load
-from headwater.service.campaign import ARCHIVED, COUNTERS, Campaign, Counters, warm_up
+from headwater.service.batch import Batch, catch_up
+from headwater.service.campaign import COUNTERS, Campaign, Counters
 from headwater.service.keys import Key, list_keys
+from headwater.service.lines import Lines
+from headwater.service.loader import Loaded, Loader
+from headwater.service.models import Models
 from headwater.service.operations import Expire, Operation
 from headwater.service.store import Store, reason
 from headwater.service.tables import campaigns
@@ -37,8 +45,18 @@ AnyFuture = Future[Any] | asyncio.Future[Any]
 
 MOST = 1000
 """Operations in one transaction."""
+SLICE = 0.05
+"""Seconds that the operations of one transaction may take together, where it is not one alone that does."""
 LONGEST = 20_000
 """Operations that may wait; more are refused, so that nobody waits for ever."""
+LONGEST_OF_ONE = 5_000
+"""Operations of one campaign that may wait."""
+AT_HOME = 2_000
+"""Campaigns in memory beyond which those that nobody asked for the longest are put away."""
+BROKEN = 30.0
+"""Seconds after which a campaign that could not be loaded is tried again."""
+EXPIRING = 50
+"""Campaigns whose deadlines are settled at a time."""
 TICK = 0.25
 """Seconds between looks at what other processes wrote, and at deadlines."""
 SILENCE = 5.0
@@ -54,10 +72,11 @@ quicker to write."""
 class Asked:
     """An operation that somebody waits for: a thread by a ``Future``, or a coroutine on ``loop`` by one of its own."""
 
-    __slots__ = ("error", "future", "loop", "operation", "result")
+    __slots__ = ("error", "future", "line", "loop", "operation", "result", "rows")
 
     def __init__(self, operation: Operation, future: AnyFuture, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self.operation, self.future, self.loop = operation, future, loop
+        self.rows, self.line = operation.rows, min(operation.slugs(), default="")
         self.result: Any = None
         self.error: Exception | None = None
 
@@ -99,31 +118,43 @@ class Watch:
 
 
 class Desk:
-    """The thread, its queue, and the campaigns in memory."""
+    """The thread, its lines, and the campaigns in memory."""
 
-    def __init__(self, store: Store, *, clock: Callable[[], float] = time.time, watch: Watch | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        clock: Callable[[], float] = time.time,
+        watch: Watch | None = None,
+        models: Models | None = None,
+    ) -> None:
         self.store, self.clock, self.watch = store, clock, watch or Watch()
+        self.models = models or Models()
         self.campaigns: dict[str, Campaign] = {}
         self.keys: dict[str, Key] = {}  # as of a moment ago; while the database is away, those of before go on
+        self._problems: dict[int, Problem] = {}  # of the campaigns in memory, and of those thrown away after a failure
+        self._parked: dict[str, list[Asked]] = {}  # what waits for a campaign that is being loaded
+        self._broken: dict[str, tuple[float, ServiceError]] = {}  # until when campaigns are not tried again, and why
+        self._expiring: set[str] = set()
+        self._news: set[str] = set()  # campaigns that came into memory since the last look
+        self._seen = 0  # rows with later stamps were changed since the last look
         self._trouble: str | None = None
-        self._odd: set[tuple[str, Counters]] = set()  # campaigns that cannot be read, as they are now
-        self._queue: queue.SimpleQueue[Asked | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Asked | Loaded | None] = queue.SimpleQueue()
+        self._lines: Lines[Asked] = Lines()
+        self._waiting: dict[str, int] = {}  # operations of each line that are not answered
         self._thread = threading.Thread(target=self._serve, name="headwater-desk", daemon=True)
+        self._loader = Loader(store, self.models, self._queue.put)
         self._door = threading.Lock()  # nothing is queued once it stops
         self._stopping = False
         self._looked = 0.0
 
     def start(self) -> None:
-        """Load every campaign that is not archived, and begin."""
-        with self.store.read() as connection:
+        """Begin. Campaigns come into memory when somebody asks for them, or when a deadline of theirs passes."""
+        with self.store.watch() as connection:
             self.keys = {key.id: key for key in list_keys(connection)}
-            query = select(campaigns.c.id, campaigns.c.slug, *COUNTERS).where(campaigns.c.status != ARCHIVED)
-            for row in connection.execute(query).all():
-                campaign = load(connection, row.id)
-                warm_up(campaign.policy.spec, campaign.problem, campaign.config.reward_range)
-                catch_up(connection, campaign, Counters(*row[2:]))
-                self.campaigns[row.slug] = campaign
+            self._seen = changes.horizon(connection)
         self._looked = time.monotonic()
+        self._loader.start()
         self._thread.start()
 
     def stop(self) -> None:
@@ -132,6 +163,7 @@ class Desk:
             self._stopping = True
             self._queue.put(None)
         self._thread.join()
+        self._loader.stop()
 
     @property
     def alive(self) -> bool:
@@ -147,8 +179,9 @@ class Desk:
         with self._door:
             if self._stopping:
                 raise _later("the service is stopping")
-            if self._queue.qsize() > LONGEST:
+            if self._queue.qsize() + len(self._lines) > LONGEST or self._waiting.get(asked.line, 0) > LONGEST_OF_ONE:
                 raise _later("too many requests wait for the database")
+            self._waiting[asked.line] = self._waiting.get(asked.line, 0) + 1
             self._queue.put(asked)
 
     def submit(self, operation: Operation) -> Future[Any]:
@@ -183,6 +216,7 @@ class Desk:
                 raise _later(_SLOW)
             try:
                 if self.campaigns.get(slug) is campaign:  # else a transaction failed meanwhile, and what it changed is void
+                    campaign.used = time.monotonic()
                     yield campaign
                     return
             finally:
@@ -193,42 +227,93 @@ class Desk:
 
     def _serve(self) -> None:
         looked = 0.0
-        while not (self._stopping and self._queue.empty()):
-            asked = self._gather()
-            if asked:
+        while not (self._stopping and self._queue.empty() and not self._lines):
+            self._gather()
+            if asked := self._lines.take(MOST, SLICE):
                 self._answer(asked)
             if time.monotonic() - looked >= TICK:
                 self._look_around()
                 looked = self._looked = time.monotonic()
+        for waiting in self._parked.values():
+            self._refuse(waiting, _later("the service is stopping"))
 
-    def _gather(self) -> list[Asked]:
-        """What waits; when nothing does, wait for something, but not for ever."""
-        found: list[Asked] = []
-        try:
-            first = self._queue.get(timeout=TICK)
+    def _gather(self) -> None:
+        """Take in what came; when nothing waits, wait for something, but not for ever."""
+        came: list[Asked] = []
+        with contextlib.suppress(queue.Empty):
+            one = self._queue.get_nowait() if self._lines else self._queue.get(timeout=TICK)
             while True:
-                if first is not None:
-                    found.append(first)
-                if len(found) >= MOST:
-                    return found
-                first = self._queue.get_nowait()
-        except queue.Empty:
-            return found
+                if isinstance(one, Loaded):
+                    self._loaded(one)
+                elif one is not None:
+                    came.append(one)
+                one = self._queue.get_nowait()
+        self._lines.put(came)
+
+    def _park(self, asked: list[Asked], absent: set[str]) -> None:
+        """Let those wait whose campaigns are not in memory, until they are."""
+        for one in asked:
+            slug = next(slug for slug in sorted(one.operation.slugs()) if slug in absent)
+            until, error = self._broken.get(slug, (0.0, None))
+            if error is not None and time.monotonic() < until:
+                self._refuse([one], error)
+                continue
+            if slug not in self._parked:
+                self._loader.ask(slug)
+            self._parked.setdefault(slug, []).append(one)
+
+    def _loaded(self, told: Loaded) -> None:
+        waiting = self._parked.pop(told.slug, [])
+        if told.error is not None:
+            if told.error.status != 503:
+                self._broken[told.slug] = (time.monotonic() + BROKEN, told.error)
+            self._refuse(waiting, told.error)
+            return
+        if told.campaign is not None:
+            self._make_room()
+            self.campaigns[told.slug], self._problems[told.campaign.id] = told.campaign, told.campaign.problem
+            self._news.add(told.slug)
+        self._lines.put(waiting)
+
+    def _make_room(self) -> None:
+        """Put away campaigns that nobody asked for lately: the database has everything."""
+        if len(self.campaigns) >= AT_HOME:
+            oldest = sorted(self.campaigns.values(), key=lambda campaign: campaign.used)[: max(AT_HOME // 10, 1)]
+            for campaign in oldest:
+                self._put_away(campaign)
+
+    def _put_away(self, campaign: Campaign) -> None:
+        self.campaigns.pop(campaign.slug, None)
+        self._problems.pop(campaign.id, None)
+        self._lines.forget(campaign.slug)
 
     def _answer(self, asked: list[Asked], *, again: bool = True) -> None:
         start = time.perf_counter()
         try:
-            self._transact(asked)
+            absent = self._transact(asked)
         except Exception as error:  # noqa: BLE001 - whatever it was, everybody must be told
             self._fail(asked, error, again)
             return
         self._found()
         self.watch.committed(len(asked), time.perf_counter() - start)
+        if absent:
+            self._park([one for one in asked if one.operation.slugs() & absent], absent)
+            asked = [one for one in asked if not one.operation.slugs() & absent]
+        self._tell(asked)
+
+    def _refuse(self, asked: list[Asked], error: Exception) -> None:
+        for one in asked:
+            one.error = error
         self._tell(asked)
 
     def _tell(self, asked: list[Asked]) -> None:
         """Wake everybody, each event loop once."""
         loops: dict[asyncio.AbstractEventLoop, list[Asked]] = {}
+        with self._door:
+            for one in asked:
+                left = self._waiting.pop(one.line, 1) - 1
+                if left > 0:
+                    self._waiting[one.line] = left
         for one in asked:
             if one.loop is None:
                 one.tell()
@@ -238,17 +323,22 @@ class Desk:
             with contextlib.suppress(RuntimeError):  # the loop has ended, and everybody in it
                 loop.call_soon_threadsafe(_tell, waiting)
 
-    def _transact(self, asked: list[Asked]) -> None:
+    def _transact(self, asked: list[Asked]) -> set[str]:
+        """Run them in one transaction, but those of campaigns that are not in memory, which are returned."""
         batch = None
         try:
             with self.store.write() as connection:
-                batch = Batch(connection, self.campaigns, self.clock())
+                batch = Batch(connection, self.campaigns, self._problems, self.clock())
                 batch.lock({slug for one in asked for slug in one.operation.slugs()})
                 for one in asked:
+                    if batch.absent and one.operation.slugs() & batch.absent:
+                        continue
+                    start = time.perf_counter()
                     try:
                         one.result = one.operation.run(batch)
                     except HeadwaterError as error:  # refused, and nothing changed
                         one.error = error
+                    self._lines.took(one, time.perf_counter() - start)
                 batch.write()
         except BaseException:
             for slug in batch.campaigns if batch is not None else ():
@@ -257,6 +347,7 @@ class Desk:
         finally:
             if batch is not None:
                 batch.unlock()
+        return batch.absent
 
     def _fail(self, asked: list[Asked], error: Exception, again: bool) -> None:
         """Tell everybody that the database is away; or, where it was something else, find out whose fault it was."""
@@ -286,15 +377,14 @@ class Desk:
         self._trouble = None
 
     def _look_around(self) -> None:
-        """Take in what other processes wrote, and settle what is due."""
+        """Take in what other processes wrote, and settle what is due. O(campaigns that changed or are due)."""
         due: list[str] = []
         try:
-            with self.store.read() as connection:
+            with self.store.watch() as connection:
                 self.keys = {key.id: key for key in list_keys(connection)}
-                query = select(campaigns.c.id, campaigns.c.slug, *COUNTERS)
-                for row in connection.execute(query).all():
-                    self._refresh(connection, row.slug, row.id, Counters(*row[2:]))
-                due = [slug for slug, campaign in self.campaigns.items() if campaign.is_due(connection, self.clock())]
+                self._follow(connection)
+                late = select(campaigns.c.slug).where(campaigns.c.next_due <= self.clock()).order_by(campaigns.c.next_due)
+                due = list(connection.execute(late).scalars())
             if self._trouble is not None:  # reading alone does not show that it is over: the disk may be full
                 self.store.probe()
                 self._found()
@@ -303,32 +393,48 @@ class Desk:
             return
         except Exception:  # whatever it was, the desk goes on
             log.exception("looking at the database failed")
-        for slug in due:
-            while True:
-                asked = Asked(Expire(slug), Future())
-                self._answer([asked])
-                if asked.result != Expire.most:
-                    break
+        now = time.monotonic()
+        broken = {slug for slug, (until, _) in self._broken.items() if until > now}
+        due = [slug for slug in due if slug not in self._expiring and slug not in broken]
+        for slug in due[: max(EXPIRING - len(self._expiring), 0)]:
+            self._expiring.add(slug)
+            self._expire(slug)
 
-    def _refresh(self, connection: Connection, slug: str, row: int, counters: Counters) -> None:
-        """Bring one campaign up to date; also one that another process made, so that its deadlines are kept."""
-        campaign = self.campaigns.get(slug)
-        if campaign is None and (counters.status == ARCHIVED or (slug, counters) in self._odd):
-            return
-        if campaign is not None and campaign.counters == counters:
-            return
+    def _expire(self, slug: str) -> None:
+        future: Future[Any] = Future()
+        future.add_done_callback(lambda done: self._expired(slug, done))
+        with self._door:
+            self._waiting[slug] = self._waiting.get(slug, 0) + 1
+        self._lines.put([Asked(Expire(slug), future)])
+
+    def _expired(self, slug: str, done: Future[Any]) -> None:
+        """Go on where there may be more. Runs in the desk's own thread, which tells all futures."""
+        if done.exception() is None and done.result() == Expire.most:
+            self._expire(slug)
+        else:
+            self._expiring.discard(slug)
+
+    def _follow(self, connection: Connection) -> None:
+        """Bring the campaigns in memory up to date whose rows were written since the last look."""
+        seen = changes.horizon(connection)
+        changed = (campaigns.c.changed >= self._seen) | campaigns.c.slug.in_(self._news)
+        for slug, *counted in connection.execute(select(campaigns.c.slug, *COUNTERS).where(changed)).all():
+            campaign, counters = self.campaigns.get(slug), Counters(*counted)
+            if campaign is not None and campaign.counters != counters:
+                self._refresh(connection, campaign, counters)
+        self._seen = seen
+        self._news.clear()
+
+    def _refresh(self, connection: Connection, campaign: Campaign, counters: Counters) -> None:
         try:
-            campaign = campaign or load(connection, row)
             with campaign.lock:
                 catch_up(connection, campaign, counters)
-            self.campaigns[slug] = campaign
         except SQLAlchemyError:
-            self.campaigns.pop(slug, None)
+            self.campaigns.pop(campaign.slug, None)
             raise
         except Exception:
-            self.campaigns.pop(slug, None)
-            self._odd.add((slug, counters))
-            log.exception("the campaign %s cannot be read", slug)
+            self._put_away(campaign)
+            log.exception("the campaign %s cannot be read", campaign.slug)
 
 
 @dataclass

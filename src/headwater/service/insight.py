@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,28 +45,35 @@ SILENT = 100
 SILENT_SECONDS = 300.0
 
 
-class Glimpse(NamedTuple):
-    """A campaign at one moment, with a copy of its policy."""
+@dataclass(frozen=True)
+class Glimpse:
+    """A campaign at one moment: what it knows as data, and a policy made from it when somebody reads it."""
 
     id: int
     slug: str
     config: Config
     problem: Problem
     counters: Counters
-    policy: Policy
+    state: dict[str, Any]
     enabled: list[str]
 
     @property
     def among(self) -> list[str] | None:
         return self.enabled if self.config.disabled else None
 
+    @cached_property
+    def policy(self) -> Policy:
+        """A copy."""
+        policy = from_state(self.state, self.problem)
+        policy.quiet = True
+        return policy
+
 
 def glimpse(campaign: Campaign) -> Glimpse:
     """What a campaign knows, for somebody who holds its lock."""
-    policy = from_state(campaign.policy.state(), campaign.problem)
-    policy.quiet = True
     counters = campaign.counters._replace(decided=campaign.decided, settled=campaign.settled)
-    return Glimpse(campaign.id, campaign.slug, campaign.config, campaign.problem, counters, policy, campaign.enabled)
+    state, enabled = campaign.policy.state(), campaign.enabled
+    return Glimpse(campaign.id, campaign.slug, campaign.config, campaign.problem, counters, state, enabled)
 
 
 def state_of(seen: Glimpse) -> dict[str, Any]:
@@ -78,7 +87,7 @@ def state_of(seen: Glimpse) -> dict[str, Any]:
             name: None if n == 0 else float(total) * unit / int(n)
             for name, n, total in zip(seen.policy.names, counts[PULLS], counts[TOTAL], strict=True)
         },
-        "state": seen.policy.state(),
+        "state": seen.state,
     }
 
 
@@ -212,18 +221,52 @@ def regret_avoided(seen: Glimpse, laws: Laws | None) -> dict[str, Any]:
 # Alarms.
 
 
-def drift(connection: Connection, seen: Glimpse) -> list[dict[str, Any]]:
-    """Arms whose rewards in the first and in the second half of their time differ by more than chance. O(rewards)."""
-    half = seen.counters.settled // 2
-    mine = (rewards.c.campaign == seen.id) & (rewards.c.value.is_not(None)) & (rewards.c.kind == "paid")
-    halves = []
+class Facts(NamedTuple):
+    """What the database counts of a campaign at one moment; O(rows) to read."""
+
+    shown: dict[int, int]
+    """Decisions by arm."""
+    kinds: dict[str, int]
+    """Rewards by kind."""
+    refused: dict[str, int]
+    """Refused rewards by the reason."""
+    held: list[tuple[int, int, float]]
+    """Arm, rewards and mean of the holdout."""
+    halves: list[dict[int, tuple[int, float, float]]]
+    """Rewards, their mean and mean square by arm, in the first and the second half."""
+    unpaid: tuple[int, float | None]
+    """Decisions since the last reward, and when the first of them was made."""
+
+
+def facts_of(connection: Connection, seen: Glimpse) -> Facts:
+    """Everything that a report needs of the database."""
+    value, mine = rewards.c.value, (rewards.c.campaign == seen.id) & rewards.c.value.is_not(None)
+    by_arm = select(rewards.c.arm, func.count(), func.avg(value), func.avg(value * value)).group_by(rewards.c.arm)
+    half, halves = seen.counters.settled // 2, []
     for part in (rewards.c.seq <= half, rewards.c.seq > half):
-        value = rewards.c.value
-        query = select(rewards.c.arm, func.count(), func.avg(value), func.avg(value * value)).where(mine, part)
-        halves.append({row[0]: row[1:] for row in connection.execute(query.group_by(rewards.c.arm))})
+        found = connection.execute(by_arm.where(mine, rewards.c.kind == "paid", part))
+        halves.append({int(arm): (int(n), float(mean), float(square)) for arm, n, mean, square in found})
+    held = connection.execute(by_arm.where(mine, rewards.c.learned.is_(False)))
+    last = select(func.max(rewards.c.at)).where(rewards.c.campaign == seen.id, rewards.c.kind == "paid")
+    since = decisions.c.at > (connection.execute(last).scalar() or 0.0)
+    made, first = connection.execute(
+        select(func.count(), func.min(decisions.c.at)).where(decisions.c.campaign == seen.id, since)
+    ).one()
+    return Facts(
+        _tally(connection, decisions, decisions.c.arm, seen.id),
+        _tally(connection, rewards, rewards.c.kind, seen.id),
+        _tally(connection, refusals, refusals.c.code, seen.id),
+        [(int(arm), int(n), float(mean)) for arm, n, mean, _ in held],
+        halves,
+        (int(made), first),
+    )
+
+
+def drift(facts: Facts, seen: Glimpse) -> list[dict[str, Any]]:
+    """Arms whose rewards in the first and in the second half of their time differ by more than chance."""
     found = []
-    for k in sorted(set(halves[0]) & set(halves[1])):
-        (n, mean, square), (m, other, squares) = halves[0][k], halves[1][k]
+    for k in sorted(set(facts.halves[0]) & set(facts.halves[1])):
+        (n, mean, square), (m, other, squares) = facts.halves[0][k], facts.halves[1][k]
         if min(n, m) < 30:
             continue
         error = math.sqrt(max(square - mean * mean, 0) / n + max(squares - other * other, 0) / m)
@@ -235,34 +278,28 @@ def drift(connection: Connection, seen: Glimpse) -> list[dict[str, Any]]:
     return found
 
 
-def silence(connection: Connection, seen: Glimpse, now: float) -> list[dict[str, Any]]:
+def silence(facts: Facts, now: float) -> list[dict[str, Any]]:
     """Whether decisions are made and no rewards come."""
-    last = connection.execute(
-        select(func.max(rewards.c.at)).where(rewards.c.campaign == seen.id, rewards.c.kind == "paid")
-    ).scalar()
-    since = decisions.c.at > (last if last is not None else 0.0)
-    made, first = connection.execute(
-        select(func.count(), func.min(decisions.c.at)).where(decisions.c.campaign == seen.id, since)
-    ).one()
-    if made >= SILENT and now - first >= SILENT_SECONDS:
+    made, first = facts.unpaid
+    if made >= SILENT and first is not None and now - first >= SILENT_SECONDS:
         return [{"kind": "silent", "arm": None, "message": f"{made:,} decisions since the last reward."}]
     return []
 
 
-def alarms_of(connection: Connection, seen: Glimpse, now: float | None = None) -> list[dict[str, Any]]:
+def alarms_of(facts: Facts, seen: Glimpse, now: float | None = None) -> list[dict[str, Any]]:
     """What somebody should look at."""
     found: list[dict[str, Any]] = [
         {"kind": "contradicted", "arm": name, "message": f"The rewards of {name} contradict the model, whatever the mix."}
         for name in seen.policy.doubted
     ]
-    found += drift(connection, seen)
-    found += silence(connection, seen, time.time() if now is None else now)
+    found += drift(facts, seen)
+    found += silence(facts, time.time() if now is None else now)
     words = {
         "unpayable": "not what the arm can pay",
         "deadline_passed": "after the deadline",
         "conflict": "another was counted already",
     }
-    for code, count in _tally(connection, refusals, refusals.c.code, seen.id).items():
+    for code, count in facts.refused.items():
         were = "reward was" if count == 1 else "rewards were"
         found.append({"kind": code, "arm": None, "message": f"{count:,} {were} refused: {words.get(code, code)}."})
     return found
@@ -271,13 +308,12 @@ def alarms_of(connection: Connection, seen: Glimpse, now: float | None = None) -
 # The report.
 
 
-def report_of(connection: Connection, seen: Glimpse) -> dict[str, Any]:
+def report_of(facts: Facts, seen: Glimpse) -> dict[str, Any]:
     """Which arm is best and how sure that is, every arm's mean with its interval, what was avoided, what is wrong."""
     laws = draw_laws(seen)
     low, span = reward_bounds(seen.policy.model)
     told = {line.name: line for line in seen.policy.explain(seen.among).arms}
-    held = _held_out(connection, seen)
-    shown = _tally(connection, decisions, decisions.c.arm, seen.id)
+    held, shown = _held_out(facts, seen), facts.shown
     arms, total = [], max(seen.counters.decided, 1)
     for k, name in enumerate(seen.policy.names):
         n = int(seen.policy.counts[PULLS, k])
@@ -303,7 +339,7 @@ def report_of(connection: Connection, seen: Glimpse) -> dict[str, Any]:
                 "holdout": held.get(k),
             }
         )
-    kinds = _tally(connection, rewards, rewards.c.kind, seen.id)
+    kinds = facts.kinds
     return {
         "campaign": seen.slug,
         "at": moment(time.time()),
@@ -314,7 +350,7 @@ def report_of(connection: Connection, seen: Glimpse) -> dict[str, Any]:
         "arms": arms,
         "avoided": regret_avoided(seen, laws),
         "settled": {"paid": kinds.get("paid", 0), "default": kinds.get(DEFAULT, 0), "forgotten": kinds.get(FORGOTTEN, 0)},
-        "alarms": alarms_of(connection, seen),
+        "alarms": alarms_of(facts, seen),
         "latent": _latent_or_reason(seen),
     }
 
@@ -332,15 +368,13 @@ def _latent_or_reason(seen: Glimpse) -> dict[str, Any]:
         return {"reason": str(error)}
 
 
-def _held_out(connection: Connection, seen: Glimpse) -> Mapping[int, dict[str, Any]]:
+def _held_out(facts: Facts, seen: Glimpse) -> Mapping[int, dict[str, Any]]:
     """Means of the holdout, by arm: nothing chose these by what they had paid."""
-    value, mine = rewards.c.value, (rewards.c.campaign == seen.id) & rewards.c.learned.is_(False) & rewards.c.value.is_not(None)
-    rows = connection.execute(select(rewards.c.arm, func.count(), func.avg(value)).where(mine).group_by(rewards.c.arm))
     low, span = reward_bounds(seen.policy.model)
     out = {}
-    for arm, n, mean in rows:
-        interval = mean_interval(min(max(float(mean), low), low + span), int(n), low, span)
-        out[int(arm)] = {"rewards": int(n), "mean": float(mean), "low": float(interval[0]), "high": float(interval[1])}
+    for arm, n, mean in facts.held:
+        interval = mean_interval(min(max(mean, low), low + span), n, low, span)
+        out[arm] = {"rewards": n, "mean": mean, "low": float(interval[0]), "high": float(interval[1])}
     return out
 
 

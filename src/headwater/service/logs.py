@@ -1,18 +1,17 @@
-"""The decision log: read in pages, exported as CSV or Parquet in pieces, and checked against what is stored."""
+"""The decision log: read in pages, and checked against what is stored."""
 
 from __future__ import annotations
 
-import csv
-import io
+import json
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, and_, func, select
 
 from headwater.errors import HeadwaterError
 from headwater.service.batch import catch_up, load
-from headwater.service.campaign import CHUNK, COUNTERS, HOLDOUT, Campaign, Counters, moment
+from headwater.service.campaign import COUNTERS, HOLDOUT, Campaign, Config, Counters, moment, spec_of, view_of
 from headwater.service.tables import campaigns, decisions, refusals, rewards
 
 COLUMNS = (
@@ -21,13 +20,50 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def log_rows(connection: Connection, campaign: int, after: int, most: int) -> list[Row[Any]]:
-    """Decisions with their rewards, oldest first."""
-    paid = and_(rewards.c.campaign == decisions.c.campaign, rewards.c.number == decisions.c.number)
+def list_views(connection: Connection, status: str | None = None) -> list[dict[str, Any]]:
+    """All campaigns as they go over HTTP, the latest first, from what their rows say. O(campaigns)."""
+    query = select(campaigns.c.slug, campaigns.c.created, campaigns.c.config, campaigns.c.problem, *COUNTERS)
+    query = query.order_by(campaigns.c.id.desc())
+    views = []
+    for slug, created, text, problem, *counted in connection.execute(
+        query if status is None else query.where(campaigns.c.status == status)
+    ):
+        config = Config.model_validate_json(text)
+        views.append(view_of(slug, created, config, Counters(*counted), arm_names(problem), spec_of(config)))
+    return views
+
+
+@lru_cache(maxsize=20_000)
+def arm_names(problem: str) -> tuple[str, ...]:
+    """The names of the arms of a problem that is stored."""
+    return tuple(json.loads(problem)["arms"])
+
+
+class Log(NamedTuple):
+    """The log of a campaign as of a moment: so many rows of decisions and of rewards."""
+
+    campaign: int
+    slug: str
+    names: tuple[str, ...]
+    decided: int
+    settled: int
+
+
+def log_of(campaign: Campaign) -> Log:
+    """A campaign's log as it is now, for somebody who holds its lock."""
+    return Log(campaign.id, campaign.slug, campaign.names, campaign.counters.decided, campaign.counters.settled)
+
+
+def log_rows(connection: Connection, log: Log, after: int, most: int) -> list[Row[Any]]:
+    """Decisions with their rewards, oldest first. None is later than the log, so that pages read one after the other agree."""
+    last = min(after + most, log.decided)
+    paid = and_(
+        rewards.c.campaign == decisions.c.campaign, rewards.c.number == decisions.c.number, rewards.c.seq <= log.settled
+    )
     query = (
         select(decisions, rewards.c.value, rewards.c.kind, rewards.c.at.label("paid_at"))
         .select_from(decisions.outerjoin(rewards, paid))
-        .where(decisions.c.campaign == campaign, decisions.c.number.between(after + 1, after + most))
+        .where(decisions.c.campaign == log.campaign, decisions.c.number.between(after + 1, last))
         .order_by(decisions.c.number)
     )
     return list(connection.execute(query).all())
@@ -39,56 +75,26 @@ def logged(campaign: Campaign, row: Row[Any]) -> dict[str, Any]:
     return {**campaign.answer(row._asdict()), "reward": reward}
 
 
-def table_rows(connection: Connection, campaign: Campaign, decided: int) -> Iterator[list[dict[str, Any]]]:
-    """The whole log as flat rows, some thousand at a time."""
-    for low in range(0, decided, CHUNK):
-        yield [
-            {
-                "decision": f"{campaign.slug}.{row.number}",
-                "number": row.number,
-                "at": moment(row.at),
-                "arm": campaign.names[row.arm],
-                "choice": campaign.names[row.choice],
-                "propensity": row.propensity,
-                "source": row.source,
-                "version": row.version,
-                "known": row.known,
-                "unit": row.unit,
-                "reward": row.value,
-                "reward_kind": row.kind,
-                "reward_at": None if row.paid_at is None else moment(row.paid_at),
-            }
-            for row in log_rows(connection, campaign.id, low, min(CHUNK, decided - low))
-        ]
-
-
-def csv_parts(connection: Connection, campaign: Campaign, decided: int) -> Iterator[str]:
-    """The log as CSV, piece by piece. A text that a spreadsheet would take for a formula gets an apostrophe before it."""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, COLUMNS)
-    writer.writeheader()
-    for rows in table_rows(connection, campaign, decided):
-        for row in rows:
-            texts = {name: "'" + row[name] if str(row[name])[:1] in "=+-@" else row[name] for name in ("arm", "choice", "unit")
-                     if row[name] is not None}  # fmt: skip
-            writer.writerow({**row, **texts})
-        yield out.getvalue()
-        out.seek(0)
-        out.truncate()
-    yield out.getvalue()
-
-
-def write_parquet(connection: Connection, campaign: Campaign, decided: int, path: Path) -> None:
-    """The log as one Parquet file, written in row groups of some thousand."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    whole, real = {"number", "version", "known"}, {"propensity", "reward"}
-    kinds = [(name, pa.int64() if name in whole else pa.float64() if name in real else pa.string()) for name in COLUMNS]
-    schema = pa.schema(kinds)
-    with parquet.ParquetWriter(path, schema) as writer:
-        for rows in table_rows(connection, campaign, decided):
-            writer.write_table(pa.Table.from_pylist(rows, schema=schema))
+def table_rows(connection: Connection, log: Log, after: int, most: int) -> list[dict[str, Any]]:
+    """A part of the log as flat rows."""
+    return [
+        {
+            "decision": f"{log.slug}.{row.number}",
+            "number": row.number,
+            "at": moment(row.at),
+            "arm": log.names[row.arm],
+            "choice": log.names[row.choice],
+            "propensity": row.propensity,
+            "source": row.source,
+            "version": row.version,
+            "known": row.known,
+            "unit": row.unit,
+            "reward": row.value,
+            "reward_kind": row.kind,
+            "reward_at": None if row.paid_at is None else moment(row.paid_at),
+        }
+        for row in log_rows(connection, log, after, most)
+    ]
 
 
 # Checking what is stored.

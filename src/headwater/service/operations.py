@@ -9,12 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
-from sqlalchemy import insert, select
+from sqlalchemy import ColumnElement, Select, func, insert, select
 
 from headwater.complaints import shown
 from headwater.errors import HeadwaterError
-from headwater.files import build_problem
-from headwater.policies import Policy
 from headwater.service.answers import ServiceError
 from headwater.service.batch import Batch
 from headwater.service.campaign import (
@@ -27,15 +25,12 @@ from headwater.service.campaign import (
     Campaign,
     Config,
     check_settings,
-    choose_spec,
     paused,
     warm_up,
 )
+from headwater.service.models import Made, make
 from headwater.service.tables import campaigns, decisions, rewards
 from headwater.service.wire import CampaignBody, CampaignChange
-
-MOST_TEXT = 5_000_000
-"""Characters of a problem, as JSON, that a campaign may have."""
 
 
 def parse_decision(text: str) -> tuple[str, int]:
@@ -51,7 +46,11 @@ def parse_decision(text: str) -> tuple[str, int]:
 
 
 class Operation(Protocol):
-    """One request to the desk: which campaigns it is about, and what it does with them."""
+    """One request to the desk: which campaigns it is about, how many rows it is about, and what it does with them."""
+
+    @property
+    def rows(self) -> int:
+        return 1
 
     def slugs(self) -> set[str]: ...
 
@@ -76,6 +75,10 @@ class Decide(Operation):
     def __post_init__(self) -> None:
         if any(unit is not None and "\0" in unit for unit in self.units):
             raise ServiceError(422, "unit: got a text with a NUL in it, which PostgreSQL cannot keep; expected one without")
+
+    @property
+    def rows(self) -> int:
+        return len(self.units)
 
     def slugs(self) -> set[str]:
         return {self.slug}
@@ -147,6 +150,10 @@ class Settle(Operation):
             else:
                 self.numbers.setdefault(slug, []).append(number)
 
+    @property
+    def rows(self) -> int:
+        return len(self.items)
+
     def slugs(self) -> set[str]:
         return set(self.numbers)
 
@@ -211,11 +218,13 @@ class Expire(Operation):
     def run(self, batch: Batch) -> int:
         """How many decisions were looked at; ``most`` means there may be more."""
         campaign = _campaign(batch, self.slug)
+        campaign.look_for_tangles(batch.connection)
         query = select(decisions.c.number, decisions.c.due).where(decisions.c.campaign == campaign.id)
         query = query.where(decisions.c.number > campaign.counters.expired).order_by(decisions.c.number).limit(self.most)
-        passed = []
+        passed, next_due = [], None
         for number, due in batch.connection.execute(query):
             if due is not None and due > batch.at:
+                next_due = due
                 break
             passed.append((number, due))
         behind = self._behind(batch, campaign) if campaign.tangled and len(passed) < self.most else []
@@ -226,18 +235,29 @@ class Expire(Operation):
             if (campaign.id, number) not in batch.rewards:
                 row = batch.decisions[campaign.id, number]
                 batch.settle(campaign, row, default, FORGOTTEN if default is None else DEFAULT)
-        if passed:
-            campaign.counters = campaign.counters._replace(expired=passed[-1][0])
-            batch.touch(campaign)
-        return max(len(passed), len(behind))
+        looked = max(len(passed), len(behind))
+        if looked == self.most:
+            next_due = batch.at
+        elif campaign.tangled:
+            next_due = self._least(batch, campaign)
+        batch.expired(campaign, passed[-1][0] if passed else campaign.counters.expired, next_due)
+        return looked
+
+    def _least(self, batch: Batch, campaign: Campaign) -> float | None:
+        """The earliest deadline of those that wait, wherever they stand, or the next sweep. O(what is not expired)."""
+        least = batch.connection.execute(self._waiting(campaign, func.min(decisions.c.due))).scalar_one()
+        return None if least is None else max(least, campaign.next_sweep(batch.at))
 
     def _behind(self, batch: Batch, campaign: Campaign) -> list[int]:
         """What is due behind a decision that is not. O(decisions that are not expired)."""
+        query = self._waiting(campaign, decisions.c.number).where(decisions.c.due <= batch.at)
+        return list(batch.connection.execute(query.order_by(decisions.c.number).limit(self.most)).scalars())
+
+    @staticmethod
+    def _waiting(campaign: Campaign, column: ColumnElement[Any]) -> Select[Any]:
         paid = (rewards.c.campaign == decisions.c.campaign) & (rewards.c.number == decisions.c.number)
-        query = select(decisions.c.number).select_from(decisions.outerjoin(rewards, paid)).where(rewards.c.number.is_(None))
-        query = query.where(decisions.c.campaign == campaign.id, decisions.c.number > campaign.counters.expired)
-        query = query.where(decisions.c.due <= batch.at).order_by(decisions.c.number).limit(self.most)
-        return list(batch.connection.execute(query).scalars())
+        query = select(column).select_from(decisions.outerjoin(rewards, paid)).where(rewards.c.number.is_(None))
+        return query.where(decisions.c.campaign == campaign.id, decisions.c.number > campaign.counters.expired)
 
 
 @dataclass
@@ -245,24 +265,19 @@ class Create(Operation):
     """A new campaign."""
 
     body: CampaignBody
+    made: Made | None = None
+    """What everything that can be refused without the database was checked for; made here where nobody has."""
 
     def __post_init__(self) -> None:
-        # everything that can be refused without the database is, before it is asked
-        self.problem = build_problem(self.body.problem, name=self.body.name if self.body.name.isprintable() else "")
-        spec = choose_spec(self.body.policy, self.problem)
-        policy = Policy(spec, self.problem, reward_range=self.body.reward_range, seed=self.body.seed)
-        settings = self.body.model_dump(exclude={"id", "problem"})
-        self.config = Config(**settings, spec=spec.to_dict())
-        check_settings(self.config, self.problem, policy)
-        warm_up(spec, self.problem, self.body.reward_range)
-        self.text = json.dumps(self.problem.to_dict())
-        if len(self.text) > MOST_TEXT:
-            raise ServiceError(413, f"problem: has {len(self.text):,} characters; at most {MOST_TEXT:,} are kept")
+        if self.made is None:
+            self.made, policy = make(self.body)
+            warm_up(policy.spec, self.made.problem, self.body.reward_range)
 
     def slugs(self) -> set[str]:
         return set()
 
     def run(self, batch: Batch) -> dict[str, Any]:
+        assert self.made is not None
         batch.alone()  # so that a name which is free stays so
         slug = self._slug(batch)
         row = {
@@ -270,11 +285,13 @@ class Create(Operation):
             "created": batch.at,
             "status": RUNNING,
             "version": 1,
-            "problem": self.text,
-            "config": self.config.model_dump_json(),
+            "problem": self.made.text,
+            "config": self.made.config.model_dump_json(),
+            "changed": batch.changed,
             **dict.fromkeys(("decided", "settled", "expired", "refused", "snapshot_decided", "snapshot_settled"), 0),
         }
-        batch.connection.execute(insert(campaigns), [row])
+        id_ = batch.connection.execute(insert(campaigns).returning(campaigns.c.id), [row]).scalar_one()
+        batch.problems[id_] = self.made.problem
         batch.lock([slug])
         campaign = batch.campaigns[slug]
         batch.tell(campaign, "created", f"Created with the policy {campaign.policy.spec.title}.")

@@ -21,6 +21,8 @@ from starlette.types import Scope
 from headwater.service.answers import ServiceError
 
 KEY_LENGTH = 200
+UNREAD = "unread"
+"""Marks a ``body`` that is handed on as it came, in bytes: whoever reads it does so elsewhere."""
 
 
 def json_response(body: Any, status: int = 200) -> Response:
@@ -32,14 +34,15 @@ class QuickRoute(APIRoute):
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         endpoint: Any = self.endpoint
-        hints = get_type_hints(endpoint)
+        hints = get_type_hints(endpoint, include_extras=True)
+        unread = UNREAD in getattr(hints["body"], "__metadata__", ())
         adapter, optional = TypeAdapter(hints["body"]), type(None) in getattr(hints["body"], "__args__", ())
         keyed = "key" in hints
 
         async def handler(request: Request) -> Response:
             raw = await request.body()
             try:
-                body = None if optional and not raw.strip() else adapter.validate_json(raw)
+                body = raw if unread else None if optional and not raw.strip() else adapter.validate_json(raw)
             except ValidationError as error:
                 raise RequestValidationError(error.errors(include_url=False)) from None
             more = {"key": _key(request)} if keyed else {}

@@ -57,7 +57,8 @@ class Store:
         self.url = database_url(address)
         self.sqlite = self.url.get_backend_name() == "sqlite"
         make = _sqlite if self.sqlite else _postgres
-        self.engine, self._writer = make(self.url), make(self.url)  # however many read, and slowly, a writer finds a connection
+        # each its own: whoever reads, and however slowly, the desk finds a connection to write and one to look around
+        self.engine, self._writer, self._watch, self._aside = (make(self.url) for _ in range(4))
 
     def __str__(self) -> str:
         return self.url.render_as_string(hide_password=True)
@@ -75,17 +76,34 @@ class Store:
     @contextmanager
     def read(self, *, patient: bool = False) -> Iterator[Connection]:
         """One consistent view for as long as the block lasts. ``patient``: a statement may take as long as it takes."""
-        with self.engine.connect() as connection:
+        with self._reading(self.engine) as connection:
+            if patient and not self.sqlite:
+                connection.execute(text("SET LOCAL statement_timeout = 0"))
+            yield connection
+
+    @contextmanager
+    def _reading(self, engine: Engine) -> Iterator[Connection]:
+        with engine.connect() as connection:
             if not self.sqlite:
                 connection = connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
             with connection.begin():
-                if patient and not self.sqlite:
-                    connection.execute(text("SET LOCAL statement_timeout = 0"))
                 yield connection
 
+    @contextmanager
+    def watch(self) -> Iterator[Connection]:
+        """As ``read``, on a connection that only the desk uses."""
+        with self._reading(self._watch) as connection:
+            yield connection
+
+    @contextmanager
+    def aside(self) -> Iterator[Connection]:
+        """As ``read``, for loading and exporting, which take long and must not keep those who read a little."""
+        with self._reading(self._aside) as connection:
+            yield connection
+
     def close(self) -> None:
-        self.engine.dispose()
-        self._writer.dispose()
+        for engine in (self.engine, self._writer, self._watch, self._aside):
+            engine.dispose()
 
     def revision(self) -> str | None:
         """The schema's revision; None for a database without tables of ours."""

@@ -1,7 +1,7 @@
 """The studio over HTTP: analysis, simulation and problem files without any state. What it computes is in ``tasks``.
 
-Bodies are checked for size, depth and unreadable text before anything else looks at them; no request takes longer than a few
-seconds, and at most two simulations run at a time.
+Bodies are checked for size, depth and unreadable text before anything else looks at them. Everything is computed in processes
+beside the service, within limits of processor time and memory; at most two simulations run at a time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from headwater.errors import ProblemError
 from headwater.service import tasks
 from headwater.service.answers import ServiceError, refusals
-from headwater.service.worker import Worker
+from headwater.service.worker import WARMING, Allowance, Worker
 
 MAX_BYTES = 1_000_000
 MAX_DEPTH = 12
@@ -28,14 +28,14 @@ MAX_KEY = 200
 MAX_TEXT = 10_000
 """Characters of a name or an expression; a problem file as text may have ``MAX_FILE``."""
 MAX_FILE = 200_000
-SECONDS = 2.0
+QUICK = Allowance(2.0, 1000)
 """What everything but a simulation may take."""
-WARM_SECONDS = 120.0
-"""What compiling may take, once on a machine."""
+RACE = Allowance(2 * tasks.MAX_SECONDS + 5, 2000)
+"""What a simulation may take, beside its own budget: that of two threads, and what comes before it."""
 AT_A_TIME = 2
 
 _places = threading.BoundedSemaphore(AT_A_TIME)
-_quick, _slow = Worker(), Worker()
+_quick, *_slow = (Worker("headwater.service.tasks") for _ in range(1 + AT_A_TIME))
 
 
 class Careful(APIRoute):
@@ -169,11 +169,9 @@ class Example(BaseModel):
     problem: dict[str, Any]
 
 
-def _do(task: Callable[..., Any], problem: Any, arguments: dict[str, Any], *, worker: Worker, seconds: float) -> Any:
-    """Here where the problem is small, else in a process that can be ended."""
-    if tasks.small(problem):
-        return task(**arguments)
-    return worker.call(task.__name__, arguments, seconds)
+def _do(task: str, arguments: dict[str, Any]) -> Any:
+    """In a process beside the service: nobody can say how long an expression on an interval takes, nor how many ask."""
+    return _quick.call(task, arguments, QUICK)
 
 
 def _answer(result: Any) -> Response:
@@ -187,13 +185,15 @@ def _answer(result: Any) -> Response:
 @router.post("/analyze", summary="Means, gaps, competitive arms and the least regret possible")
 def analyze(body: AnalyzeBody) -> Response:
     """What `headwater analyze --json` prints. Without any distribution: what holds for every one."""
-    return _answer(_do(tasks.analyze, body.problem, body.model_dump(), worker=_quick, seconds=SECONDS))
+    tasks.check_extent(body.problem)
+    return _answer(_do("analyze", body.model_dump()))
 
 
 @router.post("/pseudo", summary="The most every other arm could have paid in one round")
 def pseudo(body: PseudoBody) -> Response:
     """For each arm, the most it could have paid in a round in which the observed arm paid the reward."""
-    return _answer(_do(tasks.pseudo, body.problem, body.model_dump(), worker=_quick, seconds=SECONDS))
+    tasks.check_extent(body.problem)
+    return _answer(_do("pseudo", body.model_dump()))
 
 
 @router.post(
@@ -204,15 +204,14 @@ def pseudo(body: PseudoBody) -> Response:
 )
 def to_toml(body: TomlBody) -> PlainTextResponse:
     """`headwater analyze` and all other commands read the text back."""
-    tasks.small(body.problem)
-    return PlainTextResponse(tasks.to_toml(body.problem))
+    tasks.check_extent(body.problem)
+    return PlainTextResponse(_do("to_toml", body.model_dump()))
 
 
 @router.post("/problems/parse", summary="A problem from the text of a problem file")
 def parse(body: ParseBody) -> Response:
     """Everything wrong with the text is listed at once."""
-    tasks.small(tasks.peek(body.text))
-    return _answer(tasks.parse(body.text))
+    return _answer(_do("parse", body.model_dump()))
 
 
 @router.get("/examples", summary="Problems to begin with", response_model=list[Example])
@@ -225,19 +224,19 @@ def examples() -> list[dict[str, Any]]:
 def simulate(body: SimulateBody) -> Response:
     """What `headwater simulate --json` prints, for races that take a few seconds; longer ones are refused."""
     tasks.check_policies(body.policies)
-    with _place():
+    tasks.check_extent(body.problem)
+    with _place() as worker:
         first = {"policies": body.policies, "kind": tasks.kind_of(body.problem)}
-        _do(tasks.warm, body.problem, first, worker=_slow, seconds=WARM_SECONDS)
-        limit = 1.5 * tasks.MAX_SECONDS  # its own clock starts only after the tables are made
-        return _answer(_do(tasks.simulate, body.problem, body.model_dump(), worker=_slow, seconds=limit))
+        worker.call("warm", first, WARMING)
+        return _answer(worker.call("simulate", body.model_dump(), RACE))
 
 
 @contextmanager
-def _place() -> Iterator[None]:
+def _place() -> Iterator[Worker]:
     if not _places.acquire(blocking=False):
         message = f"{AT_A_TIME} simulations are running already; try again in a moment"
         raise ServiceError(503, message, headers={"Retry-After": "2"})
     try:
-        yield
+        yield next((worker for worker in _slow if not worker.busy), _slow[0])
     finally:
         _places.release()

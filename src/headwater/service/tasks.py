@@ -1,7 +1,6 @@
 """What the studio computes: plain data in the shape of files and JSON in, the JSON of the command line out.
 
-Everything here is quick because it is small: sizes are checked before any work, simulations have a budget and a deadline. How
-long an expression on an interval takes cannot be told beforehand; such problems are not ``small``, and belong in a ``worker``.
+It runs in a ``worker``, which ends what takes too long. Sizes are checked before any work, simulations have a budget too.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,32 +42,47 @@ MAX_GRAVES_LAI = 400
 """Arms times values of X up to which the lower bound's programme is solved: beyond, it may take seconds."""
 
 
-def small(data: Any) -> bool:
-    """Whether the parsed text of a problem lists its X, so that its sizes say how long it takes; refuses what is too large."""
-    if not isinstance(data, Mapping):
-        return True
-    arms, latent = data.get("arms"), data.get("latent")
-    if isinstance(arms, Mapping) and len(arms) > MAX_ARMS:
-        raise SizeError(f"arms: got {len(arms):,}; the studio takes at most {MAX_ARMS}. Use the command line for more")
-    if not isinstance(latent, Mapping) or latent.get("kind") not in ("continuous", "vector"):
-        _check_points(latent, arms, _length(latent.get("values")) if isinstance(latent, Mapping) else 0)
-        return True
-    parts = latent.get("components")
-    if latent["kind"] == "continuous" or not isinstance(parts, Mapping):
-        return False
-    lengths = [len(part) for part in parts.values() if isinstance(part, Sequence)]
-    if (points := math.prod(lengths)) <= MAX_POINTS:
-        _check_points(latent, arms, points)
-    return len(lengths) == len(parts) and points <= MAX_VALUES
+class Extent(NamedTuple):
+    """How large a problem's data says it is: whether its X is ``listed``, its ``arms``, its ``points`` (values of X), its
+    ``cells`` (arms times points times outcomes), and the length of its arms' expressions."""
+
+    listed: bool
+    arms: int
+    points: int
+    cells: int
+    text: int
 
 
-def _check_points(latent: Any, arms: Any, points: int) -> None:
-    if points > MAX_VALUES:
-        raise SizeError(f"latent: got {points:,} values of X; the studio takes at most {MAX_VALUES:,}. Use the command line")
-    cells = sum(points * _outcomes(arm) for arm in arms.values()) if isinstance(arms, Mapping) else 0
-    if cells > MAX_CELLS:
+def extent(data: Any) -> Extent:
+    """The extent of the parsed text of a problem; of nonsense, whose faults are told elsewhere, next to nothing."""
+    arms = data.get("arms") if isinstance(data, Mapping) else None
+    arms = arms if isinstance(arms, Mapping) else {}
+    latent = data.get("latent") if isinstance(data, Mapping) else None
+    latent = latent if isinstance(latent, Mapping) else {}
+    listed, points = True, _length(latent.get("values"))
+    if latent.get("kind") == "continuous":
+        listed, points = False, 0
+    elif latent.get("kind") == "vector":
+        parts = latent.get("components")
+        lengths = [_length(part) for part in parts.values()] if isinstance(parts, Mapping) else [0]
+        product = math.prod(lengths)
+        listed = all(lengths) and product <= MAX_POINTS
+        points = product if listed else 0
+    text = sum(len(str(arm)) for arm in arms.values() if isinstance(arm, (str, Mapping)))
+    return Extent(listed, len(arms), points, points * sum(_outcomes(arm) for arm in arms.values()), text)
+
+
+def check_extent(data: Any) -> None:
+    """Refuse the data of a problem that is too large for the studio."""
+    found = extent(data)
+    if found.arms > MAX_ARMS:
+        raise SizeError(f"arms: got {found.arms:,}; the studio takes at most {MAX_ARMS}. Use the command line for more")
+    if found.points > MAX_VALUES:
+        message = f"latent: got {found.points:,} values of X; the studio takes at most {MAX_VALUES:,}. Use the command line"
+        raise SizeError(message)
+    if found.cells > MAX_CELLS:
         raise SizeError(
-            f"arms: got {cells:,} rewards (arms × values of X × outcomes); the studio takes at most {MAX_CELLS:,}. "
+            f"arms: got {found.cells:,} rewards (arms × values of X × outcomes); the studio takes at most {MAX_CELLS:,}. "
             "Use the command line for more"
         )
 
@@ -126,6 +140,7 @@ def to_toml(problem: Any) -> str:
 
 def parse(text: str) -> dict[str, Any]:
     """A problem's text, TOML or JSON, as the same problem in JSON."""
+    check_extent(peek(text))
     return as_json(parse_problem(text.removeprefix("\ufeff"), json_text=is_json(text)))
 
 
@@ -194,7 +209,7 @@ def kind_of(problem: Any) -> str:
     arms = problem.get("arms") if isinstance(problem, Mapping) else None
     if isinstance(arms, Mapping) and any(isinstance(arm, Mapping) for arm in arms.values()):
         return "random"
-    return "listed" if small(problem) else "continuous"
+    return "listed" if extent(problem).listed else "continuous"
 
 
 def warm(policies: Sequence[str], kind: str) -> None:
@@ -213,11 +228,11 @@ def _spec(name: str) -> str | Spec:
 
 
 def _deadline(seconds: float) -> Callable[[int, int], None]:
-    """A simulation's progress that ends it after some time."""
-    end = time.monotonic() + seconds
+    """A simulation's progress that ends it after some processor time, of every thread together."""
+    end = time.process_time() + seconds
 
     def check(done: int, total: int) -> None:
-        if time.monotonic() > end:
+        if time.process_time() > end:
             raise SizeError(
                 f"horizon: {100 * done // total} % of the rounds were played after {seconds:g} s, which is all the studio "
                 "gives. Ask for fewer rounds, runs or policies, or use the command line"
@@ -268,3 +283,6 @@ def check_policies(policies: Sequence[str]) -> None:
     """Refuse names that no problem has use for, before a problem is looked at."""
     for name in policies:
         _spec(name)
+
+
+TASKS = {"analyze": analyze, "pseudo": pseudo, "to_toml": to_toml, "parse": parse, "simulate": simulate, "warm": warm}

@@ -1,0 +1,131 @@
+"""The decision log as one file, CSV or Parquet, read a page at a time.
+
+A page is read on a connection of its own and in one thread for all exports; nothing is held while a client is slow. All pages
+show the log as it was when the first was asked for: both logs are only ever added to.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from anyio import CapacityLimiter, to_thread
+from fastapi.responses import FileResponse, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from headwater.service.answers import ServiceError
+from headwater.service.desk import Desk
+from headwater.service.logs import COLUMNS, Log, log_of, table_rows
+
+PAGE = 1000
+"""Rows that are read at a time: some ten milliseconds of work."""
+AT_A_TIME = 64
+"""Exports under way."""
+FORMULA = tuple("=+-@\t\r\n")
+"""What a formula, or a cell that hides one, begins with."""
+
+
+class Exports:
+    """All exports of a service: one page at a time is read for them, and there are not too many."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.under_way = 0
+        self._limiter = CapacityLimiter(1)
+
+    async def response(self, slug: str, kind: str) -> StreamingResponse | FileResponse:
+        """The whole log of a campaign as a file."""
+        if self.under_way >= AT_A_TIME:
+            raise ServiceError(503, f"{AT_A_TIME} exports are under way; try again later", headers={"Retry-After": "10"})
+        log = await to_thread.run_sync(self._log, slug)
+        attach = {"Content-Disposition": f'attachment; filename="{slug}.{kind}"'}
+        if kind == "csv":
+            return CsvExport(self, log, headers=attach)
+        folder = tempfile.TemporaryDirectory(prefix="headwater-")
+        self.under_way += 1
+        try:
+            path = await self._parquet(log, Path(folder.name) / f"{slug}.parquet")
+        except BaseException:
+            self.under_way -= 1
+            folder.cleanup()
+            raise
+        return ParquetExport(self, folder, path, headers=attach)
+
+    def _log(self, slug: str) -> Log:
+        with self.desk.campaign(slug) as campaign:
+            return log_of(campaign)
+
+    async def pages(self, log: Log) -> AsyncIterator[list[dict[str, Any]]]:
+        """The rows, a page at a time."""
+        for low in range(0, log.decided, PAGE):
+            yield await to_thread.run_sync(self._page, log, low, limiter=self._limiter)
+
+    def _page(self, log: Log, low: int) -> list[dict[str, Any]]:
+        with self.desk.store.aside() as connection:
+            return table_rows(connection, log, low, PAGE)
+
+    async def _parquet(self, log: Log, path: Path) -> Path:
+        """A file in row groups of a page each."""
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        whole, real = {"number", "version", "known"}, {"propensity", "reward"}
+        kinds = [(name, pa.int64() if name in whole else pa.float64() if name in real else pa.string()) for name in COLUMNS]
+        schema = pa.schema(kinds)
+        with parquet.ParquetWriter(path, schema) as writer:
+            async for rows in self.pages(log):
+                await to_thread.run_sync(
+                    lambda rows: writer.write_table(pa.Table.from_pylist(rows, schema=schema)), rows, limiter=self._limiter
+                )
+        return path
+
+
+class CsvExport(StreamingResponse):
+    """The log as CSV while it is read."""
+
+    def __init__(self, exports: Exports, log: Log, headers: dict[str, str]) -> None:
+        self.exports = exports
+        super().__init__(self._parts(log), media_type="text/csv; charset=utf-8", headers=headers)
+
+    async def _parts(self, log: Log) -> AsyncIterator[str]:
+        yield csv_page([], header=True)
+        async for rows in self.exports.pages(log):
+            yield csv_page(rows)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.exports.under_way += 1
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self.exports.under_way -= 1
+
+
+class ParquetExport(FileResponse):
+    """A file that is gone once it was sent, or whoever asked for it left."""
+
+    def __init__(self, exports: Exports, folder: tempfile.TemporaryDirectory[str], path: Path, headers: dict[str, str]) -> None:
+        self.exports, self.folder = exports, folder
+        super().__init__(path, media_type="application/vnd.apache.parquet", headers=headers)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self.exports.under_way -= 1
+            self.folder.cleanup()
+
+
+def csv_page(rows: list[dict[str, Any]], *, header: bool = False) -> str:
+    """Rows as CSV. A text that a spreadsheet would take for a formula gets an apostrophe before it."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, COLUMNS)
+    if header:
+        writer.writeheader()
+    for row in rows:
+        texts = {name: "'" + row[name] for name in ("arm", "choice", "unit") if row[name] and row[name].startswith(FORMULA)}
+        writer.writerow({**row, **texts})
+    return out.getvalue()
