@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import pickle
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -84,10 +85,11 @@ def make(body: CampaignBody) -> tuple[Made, Policy]:
 
 
 class Models:
-    """Makes campaigns' models, within ``limits``."""
+    """Makes campaigns' models, within ``limits``. ``loaded`` is called when the functions of another kind of policy are there."""
 
-    def __init__(self, limits: ModelLimits | None = None) -> None:
-        self.limits = limits or ModelLimits()
+    def __init__(self, limits: ModelLimits | None = None, loaded: Callable[[], None] = lambda: None) -> None:
+        self.limits, self.loaded = limits or ModelLimits(), loaded
+        self._warm: set[tuple[str, str, str]] = set()
         self._creating, self._loading = (
             Worker(__name__, what="problem: making its model", who="a campaign of this service") for _ in range(2)
         )
@@ -98,26 +100,32 @@ class Models:
             body = read_body(raw)
             if small(body.problem):
                 quick, policy = make(body)
-                warm_up(policy.spec, quick.problem, body.reward_range)
+                self._warm_up(quick.config, quick.problem)
                 return quick
         self._creating.call("warm", {"raw": raw}, WARMING, wait=WAIT)
         made: Made = self._creating.call("create", {"raw": raw, "limits": self.limits}, self.limits.allowance, wait=WAIT)
-        warm_up(spec_of(made.config), made.problem, made.config.reward_range, explain=False)
+        self._warm_up(made.config, made.problem, explain=False)
         return made
 
     def load(self, text: str, config: Config) -> Problem:
         """The problem of a campaign that is stored, with its tables."""
         problem: Problem
-        spec, whole = spec_of(config), True
-        if len(text) <= SMALL_TEXT and small(data := json.loads(text)):
+        if whole := (len(text) <= SMALL_TEXT and small(data := json.loads(text))):
             problem = build_problem(data)
         else:
             settings = {"text": text, "config": config}
             self._loading.call("warm", settings, WARMING)
             problem = self._loading.call("load", {**settings, "limits": self.limits}, self.limits.allowance)
-            whole = False
-        warm_up(spec, problem, config.reward_range, explain=whole)
+        self._warm_up(config, problem, explain=whole)
         return problem
+
+    def _warm_up(self, config: Config, problem: Problem, *, explain: bool = True) -> None:
+        spec = spec_of(config)
+        warm_up(spec, problem, config.reward_range, explain=explain)
+        kind = (spec.rule.code, spec.reference, problem.latent.kind)
+        if kind not in self._warm:
+            self._warm.add(kind)
+            self.loaded()
 
     def close(self) -> None:
         """End the processes."""
