@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import pytest
 import headwater as hw
 from headwater.errors import ProblemError, RewardError
 from headwater.policies import NAMES, Policy, Spec, from_state, indices, make_spec, parse_spec
+from headwater.policies.rules import Rule
 from headwater.policies.table import choose_units
 from headwater.simulation.atoms import atoms_of
 
@@ -95,6 +97,78 @@ def test_bad_specs() -> None:
         hw.Correlated(hw.UCB1(), ADS, reference=bad)
     with pytest.raises(ProblemError, match=r"audit: got 0\.5; expected 0, because nothing is excluded without a filter"):
         Spec(hw.UCB1(), audit=0.5)
+
+
+class MyThompson(hw.Thompson):
+    @property
+    def code(self) -> str:
+        return "ucb1"
+
+
+@pytest.mark.parametrize("rule", get_args(Rule))
+def test_a_subclass_of_a_rule_is_refused(rule: type[Any]) -> None:
+    mine = type("Mine", (rule,), {})()
+    name = rule.__name__
+    message = f"rule: got a Mine, a subclass of {name}, whose overrides would be ignored; expected {name} itself"
+    with pytest.raises(ProblemError, match=message):
+        Spec(mine)
+    with pytest.raises(ProblemError, match=message):
+        hw.Correlated(mine, ADS)
+
+
+def test_what_is_no_rule_is_refused() -> None:
+    with pytest.raises(ProblemError, match="rule: got a MyThompson, a subclass of Thompson"):
+        hw.Correlated(MyThompson(), ADS)
+    others: list[Any] = ["ucb1", hw.UCB1, None]
+    for bad in others:
+        with pytest.raises(ProblemError, match=r"rule: got .*; expected one of UCB1, KLUCB, Thompson, JointUCB, .*UCB1\(\)"):
+            hw.Correlated(bad, ADS)
+
+
+def test_what_is_no_spec_is_refused() -> None:
+    others: list[Any] = [type("Mine", (Spec,), {"title": "mine"})(hw.UCB1()), "ucb1"]
+    for bad in others:
+        with pytest.raises(ProblemError, match=r"spec: got .*; expected a Spec itself, as make_spec makes it"):
+            Policy(bad, ADS)
+
+
+class Chooser(Policy):
+    def select(self, among: Sequence[str] | None = None) -> str:
+        return "video"
+
+
+class Counter(hw.Correlated):
+    def update(self, arm: Any, reward: Any) -> None:
+        super().update(arm, 1)
+
+
+def test_overridden_verbs_are_never_passed_over() -> None:
+    chooser, counter, policy = Chooser(make_spec("ts"), ADS), Counter(hw.UCB1(), ADS), hw.make_policy("c-ucb", ADS)
+    counter.update("banner", 2)
+    assert chooser.select() == "video" and counter.pulls["banner"] == 1
+    calls: list[tuple[str, Callable[[], Any]]] = [
+        ("select_many: Chooser has its own select", lambda: chooser.select_many(2)),
+        ("propensities: Chooser has its own select", chooser.propensities),
+        ("explain: Chooser has its own select", chooser.explain),
+        ("explain: Chooser has its own select", chooser.competitive),
+        ("state: Chooser has its own select", chooser.state),
+        ("check: Counter has its own update", lambda: counter.check("banner", 1)),
+        ("merge: Counter has its own update", lambda: counter.merge(policy)),
+        ("state: Counter has its own update", lambda: policy.merge(counter)),
+    ]
+    for message, call in calls:
+        with pytest.raises(ProblemError, match=message + ", which .* would ignore; expected a Policy as it is"):
+            call()
+    policy.__dict__["update"] = print
+    with pytest.raises(ProblemError, match="state: Policy has its own update"):
+        policy.state()
+
+
+def test_classes_and_policies_are_not_simulated() -> None:
+    for bad in (Chooser, Chooser(make_spec("ts"), ADS), hw.UCB1()):
+        policies: Any = [bad]
+        with pytest.raises(ProblemError, match=r"policy: got a \w+; expected one of ucb1, "):
+            hw.simulate(ADS, [0.3, 0.4, 0.3], policies=policies, horizon=5, replications=1)
 
 
 def test_correlated_is_the_named_policy() -> None:

@@ -71,6 +71,8 @@ class Policy:
     ) -> None:
         if not isinstance(problem, Problem):
             raise ProblemError(f"problem: got {shown(problem)}; expected a Problem")
+        if type(spec) is not Spec:  # what a subclass overrides would not be stored with it
+            raise ProblemError(f"spec: got {shown(spec)}; expected a Spec itself, as make_spec makes it")
         self.spec, self.problem, self.tolerance = spec, problem, tolerance
         self.model = model_of(problem)
         self.names = problem.names
@@ -132,6 +134,15 @@ class Policy:
         self.quiet = False
         """Whether whoever runs it reads ``doubted`` by itself and wants no warning."""
 
+    def _expect_own(self, doing: str, *verbs: str) -> None:
+        """Refuse what would go round a verb that a subclass (or this object) overrides."""
+        for verb in verbs:
+            if getattr(getattr(self, verb), "__func__", None) is not getattr(Policy, verb):
+                raise ProblemError(
+                    f"{doing}: {type(self).__name__} has its own {verb}, which {doing} would ignore; expected a Policy as it "
+                    "is: keep one in an object of your own instead"
+                )
+
     def _make_many(self) -> Many | None:
         columns = None if self.table is None else self.table.columns
         if columns is None:
@@ -178,6 +189,7 @@ class Policy:
 
     def select_many(self, count: int, among: Sequence[str] | None = None) -> list[str]:
         """The next ``count`` arms, as that many calls of ``select`` would choose them, one after the other; all are pending."""
+        self._expect_own("select_many", "select")
         if type(count) is not int or count < 0:
             raise ProblemError(f"count: got {shown(count)}; expected a whole number from 0")
         off = self._switched_off(among)
@@ -206,6 +218,7 @@ class Policy:
         Estimated from ``draws`` draws, which are none of those that decide, where the policy is ``randomised``; else 0 or 1.
         ``latent-ts`` walks on through the laws of X from where it is, so that its draws are nearly independent.
         """
+        self._expect_own("propensities", "select")
         if type(draws) is not int or not 1 <= draws <= 2**31:
             raise ProblemError(f"draws: got {shown(draws)}; expected a whole number from 1")
         off = self._switched_off(among)
@@ -243,6 +256,7 @@ class Policy:
 
     def check(self, arm: str | int | Sequence[str | int], reward: float | Sequence[float]) -> None:
         """Raise what ``update`` would raise, and change nothing."""
+        self._expect_own("check", "update")
         self._checked(arm, reward)
 
     def cancel(self, arm: str | int) -> None:
@@ -290,6 +304,7 @@ class Policy:
 
         ``among``: as in ``select``; the other arms are said to be switched off.
         """
+        self._expect_own("explain", "select")
         off, out = self._switched_off(among), np.empty(1, dtype=np.int64)
         learner = None
         if self.learner is not None:
@@ -309,6 +324,7 @@ class Policy:
 
     def state(self) -> dict[str, Any]:
         """Everything needed to go on, as JSON-ready data."""
+        self._expect_own("state", "select", "update")
         learned: dict[str, Any]
         if self.table is None:
             learned = {
@@ -347,6 +363,7 @@ class Policy:
         """Add what another replica of the same policy learned: the result is as if all of it had been counted here."""
         from headwater.policies.states import add_state
 
+        self._expect_own("merge", "update")
         add_state(self, other.state() if isinstance(other, Policy) else other)
 
     def _named(self, values: Iterable[Any]) -> dict[str, int]:

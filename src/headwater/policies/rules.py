@@ -156,6 +156,20 @@ Learning = JointUCB | LatentThompson | GravesLai
 Rule = Index | Learning
 
 
+def _check_rule(rule: object) -> None:
+    """Refuse what is no rule of ours. A subclass is none: compiled functions decide, and would never call what it overrides."""
+    kinds = get_args(Rule)
+    if type(rule) in kinds:
+        return
+    for kind in kinds:
+        if isinstance(rule, kind):
+            raise ProblemError(
+                f"rule: got a {type(rule).__name__}, a subclass of {kind.__name__}, whose overrides would be ignored; expected "
+                f"{kind.__name__} itself"
+            )
+    raise ProblemError(f"rule: got {shown(rule)}; expected one of {', '.join(kind.__name__ for kind in kinds)}, such as UCB1()")
+
+
 @dataclass(frozen=True)
 class Spec:
     """A policy without its problem: what a simulation, a live object and a stored state agree on.
@@ -172,6 +186,7 @@ class Spec:
     audit: float = 0.0
 
     def __post_init__(self) -> None:
+        _check_rule(self.rule)
         if self.reference not in get_args(Reference):
             raise ProblemError(f"reference: got {shown(self.reference)}; expected one of {', '.join(get_args(Reference))}")
         if not is_number(self.audit) or not 0 <= self.audit < math.inf:
