@@ -38,7 +38,7 @@ import httpx2
 from sqlalchemy import select
 
 from headwater.client import Client, Decision, RefusedError, UnavailableError
-from headwater.service.logs import check_database
+from headwater.service.checks import check_database
 from headwater.service.store import Store
 from headwater.service.tables import campaigns, decisions, requests, rewards
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import httpx2
-import uvicorn
 
 from headwater.service.app import Limits, create_app
 from headwater.service.desk import Desk
+from headwater.service.server import bind, server_of
 from headwater.service.store import Store
 
 ADS: dict[str, Any] = {
@@ -27,16 +28,15 @@ class Running:
         self.store = Store(address)
         self.store.open()
         self.app = create_app(self.store, limits or Limits(rate=0))
-        config = uvicorn.Config(self.app, host="127.0.0.1", port=0, log_level="warning", access_log=False, lifespan="on")
-        self.server = uvicorn.Server(config)
-        self.thread = threading.Thread(target=self.server.run, daemon=True)
+        self.server, self.socket = server_of(self.app), bind("127.0.0.1", 0)
+        self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.socket]}, daemon=True)
 
     def __enter__(self) -> Running:
         self.thread.start()
         while not self.server.started and self.thread.is_alive():
             time.sleep(0.01)
-        port = self.server.servers[0].sockets[0].getsockname()[1]
-        self.url = f"http://127.0.0.1:{port}"
+        self.port = self.socket.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
         self.http = httpx2.Client(base_url=self.url, timeout=600)  # compiling takes a while
         return self
 
@@ -72,6 +72,18 @@ class Running:
 
     def reward(self, decision: str, value: Any, status: int = 200) -> Any:
         return self.post(f"/v1/decisions/{decision}/reward", {"value": value}, status)
+
+
+PATIENT = 120.0
+"""Seconds that a test waits for what must come, on however busy a machine."""
+
+
+def until(true: Callable[[], bool]) -> None:
+    """Wait for what must become true."""
+    end = time.monotonic() + PATIENT
+    while not true():
+        assert time.monotonic() < end, "it did not come true"
+        time.sleep(0.02)
 
 
 def pays(arm: str, x: int) -> float:

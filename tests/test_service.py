@@ -15,7 +15,7 @@ import pyarrow.parquet
 import pytest
 
 import headwater as hw
-from headwater.service.logs import check_database
+from headwater.service.checks import check_database
 from service_tools import ADS, Running, pays
 
 

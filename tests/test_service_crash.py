@@ -19,7 +19,7 @@ import pytest
 from sqlalchemy import select
 
 from headwater.client import Client, UnavailableError
-from headwater.service.logs import check_database
+from headwater.service.checks import check_database
 from headwater.service.store import Store
 from headwater.service.tables import decisions
 from service_tools import ADS

@@ -5,17 +5,22 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from sqlalchemy import func, select
 
 from headwater.cli.serve import open_store
 from headwater.errors import HeadwaterError, ProblemError
 from headwater.service.app import Limits
-from headwater.service.gate import Buckets
+from headwater.service.desk import Desk
+from headwater.service.gate import COOKIE, Buckets
 from headwater.service.keys import ROLES, allows, create_key, find_key, list_keys, revoke_key
 from headwater.service.server import bind, serve
+from headwater.service.sessions import MOST, SECONDS, SignIn, find_session, list_sessions
 from headwater.service.store import Store
-from service_tools import ADS, Running
+from headwater.service.tables import sessions
+from service_tools import ADS, Running, until
 
 
 @pytest.fixture
@@ -102,7 +107,12 @@ def test_the_database_has_only_hashes(address: str) -> None:
 def test_without_keys_only_this_machine_is_answered(address: str) -> None:
     with Running(address) as service:
         assert service.http.get("/v1/campaigns").status_code == 200
-        for headers in ({"Host": "evil.example"}, {"Origin": "http://evil.example"}, {"Origin": "null"}):
+        for headers in (
+            {"Host": "evil.example"},
+            {"Host": "testserver"},
+            {"Origin": "http://evil.example"},
+            {"Origin": "null"},
+        ):
             answer = service.http.post("/v1/campaigns", json={"name": "x", "problem": ADS}, headers=headers)
             assert answer.status_code == 403, headers
         assert service.get("/v1/campaigns")["campaigns"] == []
@@ -134,6 +144,75 @@ def test_more_requests_than_allowed_are_told_to_wait(address: str) -> None:
         assert refused[0].json()["error"]["message"] == "more than 5 requests a second"
         assert int(refused[0].headers["Retry-After"]) >= 1
         assert answers[0].status_code == 200
+
+
+@pytest.mark.parametrize("how", ["bearer", "cookie", "login", "nothing"])
+def test_guessing_keys_is_ended(address: str, how: str) -> None:
+    keys = make_keys(address)
+    with Running(address) as service:
+
+        def guess() -> Any:
+            if how == "login":
+                return service.http.post("/login", data={"key": "hw_x_y"})
+            header = {"bearer": bearer("hw_x_y"), "cookie": {"Cookie": f"{COOKIE}=x_y"}, "nothing": {}}[how]
+            return service.http.get("/v1/campaigns", headers=header)
+
+        answers = [guess() for _ in range(200)]
+        refused = [answer for answer in answers if answer.status_code == 429]
+        assert [answer.status_code for answer in answers[:20]] == [401] * 20
+        assert {answer.status_code for answer in answers} == {401, 429} and len(refused) > 50
+        assert refused[0].json()["error"]["message"] == "more than 10 requests a second without a key that is known"
+        assert refused[0].headers["Connection"] == "close" and int(refused[0].headers["Retry-After"]) >= 1
+        assert service.http.get("/v1/campaigns", headers=bearer(keys["read"])).status_code == 200
+
+
+def test_a_session_ends_where_it_is_signed_out(database: str) -> None:
+    keys = make_keys(database)
+    with Running(database) as service:
+
+        def sign_in(key: str) -> str:
+            answer = service.http.post("/login", data={"key": key})
+            assert answer.status_code == 303
+            service.http.cookies.clear()
+            return str(answer.headers["set-cookie"].partition(";")[0])
+
+        def status(cookie: str) -> int:
+            return service.http.get("/v1/campaigns", headers={"Cookie": cookie}).status_code
+
+        one, other, third = sign_in(keys["admin"]), sign_in(keys["admin"]), sign_in(keys["read"])
+        assert keys["admin"] not in one and keys["admin"].split("_")[2] not in one
+        assert [status(cookie) for cookie in (one, other, third, f"{COOKIE}={keys['admin']}")] == [200, 200, 200, 401]
+        assert service.http.post("/logout", headers={"Cookie": one}).status_code == 303
+        assert [status(cookie) for cookie in (one, other, third)] == [401, 200, 200]  # also where it was copied to
+        with service.store.write() as connection:
+            stored = {row.id: row.hash for row in connection.execute(select(sessions))}
+            revoke_key(connection, keys["read"].split("_")[1])
+        assert len(stored) == 2 and not any(secret in other + third for secret in stored.values())
+        until(lambda: status(third) == 401)
+        assert service.http.post("/logout", headers={"Cookie": "nonsense"}).status_code == 303
+    with Running(database) as service:
+        assert status(other) == 200  # a restart ends nothing
+
+
+def test_sessions_expire_and_are_not_too_many(database: str) -> None:
+    text = make_keys(database)["read"]
+    store, now = Store(database), [1000.0]
+    desk = Desk(store, clock=lambda: now[0])
+    desk.start()
+    key = text.split("_")[1]
+    made = [desk.submit(SignIn(key)).result() for _ in range(MOST + 5)]
+    with store.read() as connection:
+        kept = list_sessions(connection, now[0])
+        assert len(kept) == MOST
+        assert find_session(made[-1][0], kept) == made[-1][1]
+        assert find_session(made[-1][0] + "x", kept) is None
+        assert list_sessions(connection, now[0] + SECONDS) == {}
+    now[0] += SECONDS
+    desk.submit(SignIn(key)).result()
+    with store.read() as connection:
+        assert connection.execute(select(func.count()).select_from(sessions)).scalar_one() == 1
+    desk.stop()
+    store.close()
 
 
 def test_buckets_refill(monkeypatch: pytest.MonkeyPatch) -> None:

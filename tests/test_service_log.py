@@ -15,8 +15,8 @@ from headwater.service import batch as batch_module
 from headwater.service import campaign as campaign_module
 from headwater.service import desk as desk_module
 from headwater.service.batch import Batch, catch_up, load
+from headwater.service.checks import check_database
 from headwater.service.desk import Desk
-from headwater.service.logs import check_database
 from headwater.service.operations import Change, Create, Decide, Operation, SetStatus, Settle, SwitchArm
 from headwater.service.store import Store
 from headwater.service.tables import rewards

@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import select
 
 from headwater.client import Client, RefusedError, UnavailableError
-from headwater.service.logs import check_database
+from headwater.service.checks import check_database
 from headwater.service.store import Store
 from headwater.service.tables import decisions, rewards
 from service_tools import ADS, pays

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
+import signal
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,15 +17,16 @@ import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import inspect, text
+from sqlalchemy import insert, inspect, text
 
 from command_line import Run
 from headwater.service import batch as batch_module
+from headwater.service.checks import check_database
 from headwater.service.desk import Desk
-from headwater.service.logs import check_database
+from headwater.service.keys import create_key, revoke_key
 from headwater.service.operations import Create, Decide, Settle
 from headwater.service.store import DatabaseError, Store, _alembic
-from headwater.service.tables import metadata
+from headwater.service.tables import campaigns, metadata
 from headwater.service.wire import CampaignBody
 from service_tools import ADS, Running, pays
 
@@ -372,3 +377,127 @@ def test_a_database_of_release_01_is_upgraded_with_what_is_in_it(database: str) 
         rows = connection.execute(text("SELECT slug, changed, next_due FROM campaigns ORDER BY id")).all()
     assert [tuple(row) for row in rows] == [("hasty", 0, 0.0), ("all-expired", 0, None), ("patient", 0, None)]
     store.close()
+
+
+# Files.
+
+
+@pytest.fixture
+def damaged(filled: str) -> str:
+    """A database of which a page in the middle was overwritten."""
+    if filled.startswith("postgresql"):
+        pytest.skip("PostgreSQL checks its pages itself")
+    page = 4096
+    data = bytearray(Path(filled).read_bytes())
+    for n in range(2, len(data) // page):
+        data[n * page : (n + 1) * page] = bytes(range(256)) * (page // 256)
+    Path(filled).write_bytes(data)
+    return filled
+
+
+def test_a_damaged_file_is_not_served(damaged: str, run: Run) -> None:
+    told = run("serve", "--database", damaged, "--port", "0")
+    assert told.status == 2
+    assert f"{Store(damaged)}: it is damaged: " in told.err
+    assert told.err.endswith("Keep a copy, run headwater db check, and restore a backup\n")
+    told = run("db", "check", "--database", damaged)
+    assert (told.status, told.out) == (2, "")
+    assert "it is damaged: " in told.err
+    told = run("db", "check", "--database", damaged, "--json")
+    assert told.status == 2
+    assert json.loads(told.out)["right"] is False and json.loads(told.out)["damage"]
+    assert run("db", "backup", damaged + ".copy", "--database", damaged).status == 2
+    assert [path.name for path in Path(damaged).parent.glob("*.copy*")] == []
+
+
+def test_a_database_that_lacks_its_last_rows_is_not_served(filled: str, run: Run) -> None:
+    change(filled, "DELETE FROM rewards WHERE seq = 23")
+    told = run("serve", "--database", filled, "--port", "0")
+    assert told.status == 2
+    assert "it is damaged: ads: its logs end elsewhere than its counters say. Keep a copy" in told.err
+
+
+def test_a_full_check_while_it_is_served(filled: str) -> None:
+    with Running(filled) as service:
+        assert service.get("/v1/check") == {"status": "never"}
+
+        def checked() -> dict[str, Any]:
+            assert service.http.post("/v1/check").status_code == 202
+            while (told := service.get("/v1/check"))["status"] == "running":
+                time.sleep(0.02)
+            return dict(told)
+
+        right = checked()
+        assert (right["status"], right["damage"], right["campaigns"]) == ("right", [], {"ads": []})
+        assert right["began"] < right["ended"]
+        service.decide("ads")
+        change(filled, "UPDATE rewards SET value = 1 WHERE value = 2 AND seq < 19")
+        wrong = checked()
+        assert (wrong["status"], wrong["damage"]) == ("wrong", [])
+        assert wrong["campaigns"]["ads"] == ["counts: what is stored differs from what the log says"]
+        service.get("/readyz")
+
+
+def test_what_is_found_later_stops_it(filled: str) -> None:
+    with Running(filled) as service:
+        service.decide("ads")
+        service.desk.doubt(["page 7 is never used", "page 8 is never used"])
+        wanted = f"{service.store}: it is damaged: page 7 is never used (and 1 more). Keep a copy, run headwater db check"
+        assert wanted in service.decide("ads", status=503)["error"]["message"]
+        assert wanted in service.get("/readyz", 503)["error"]["message"]
+        assert service.get("/v1/campaigns/ads")["decisions"] == 26  # what can be read is read
+
+
+def test_files_are_their_owners_only(tmp_path: Path, run: Run) -> None:
+    live, copy = tmp_path / "live.db", tmp_path / "copy.db"
+    with Running(str(live)) as service:
+        service.decide(service.campaign())
+        assert run("db", "backup", copy, "--database", live).status == 0
+        assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
+    key = tmp_path / "key"
+    told = run("key", "create", "shop", "--output", key, "--database", live)
+    assert (told.status, told.out) == (0, "")
+    assert key.stat().st_mode & 0o777 == 0o600
+    assert key.read_text().startswith("hw_")
+    told = run("key", "create", "shop", "--output", key, "--database", live)
+    assert (told.status, told.err) == (2, f"error: --output: {key} is there already; a key overwrites nothing\n")
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_a_backup_that_is_stopped_leaves_nothing(tmp_path: Path, sign: signal.Signals) -> None:
+    live = tmp_path / "live.db"
+    store = Store(str(live))
+    store.open()
+    with store.write() as connection:
+        row = {"created": 1.0, "status": "running", "version": 1, "config": "{}", "decided": 0, "settled": 0, "expired": 0}
+        row |= {"refused": 0, "snapshot_decided": 0, "snapshot_settled": 0}
+        connection.execute(insert(campaigns), [{**row, "slug": f"c{n}", "problem": "x" * 20_000} for n in range(8000)])
+    store.close()
+    words = [sys.executable, "-m", "headwater", "db", "backup", str(tmp_path / "copy.db"), "--database", str(live)]
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+    while not (tmp_path / "copy.db.part-wal").exists():
+        assert process.poll() is None
+        time.sleep(0.001)
+    process.send_signal(sign)
+    told = process.communicate()[1]
+    assert process.returncode in (130, 143), told
+    assert [path.name for path in tmp_path.iterdir()] == ["live.db"]
+    assert "Traceback" not in told
+
+
+def test_with_all_keys_revoked_nobody_is_let_in(tmp_path: Path) -> None:
+    live = tmp_path / "live.db"
+    store = Store(str(live))
+    store.open()
+    with store.write() as connection:
+        _, key = create_key(connection, "gone", "admin")
+    with store.write() as connection:
+        revoke_key(connection, key.id)
+    store.close()
+    words = [sys.executable, "-m", "headwater", "serve", "--database", str(live), "--port", "0"]
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    told = [process.stderr.readline() for _ in range(2)]
+    process.terminate()
+    process.communicate()
+    assert told[1] == "All its keys are revoked: nobody is let in until there is another (headwater key create makes one).\n"

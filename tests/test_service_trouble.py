@@ -11,7 +11,7 @@ import socket
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -25,20 +25,13 @@ from headwater.service import desk as desk_module
 from headwater.service import store as store_module
 from headwater.service.answers import ServiceError
 from headwater.service.batch import Batch
+from headwater.service.checks import check_database
 from headwater.service.desk import Desk
-from headwater.service.logs import check_database
 from headwater.service.operations import Create, Decide, Operation, SetStatus, Settle
 from headwater.service.store import Store
 from headwater.service.tables import decisions, rewards
 from headwater.service.wire import CampaignBody
-from service_tools import ADS, Running, pays
-
-
-def until(true: Callable[[], bool], seconds: float = 30.0) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it did not come true"
-        time.sleep(0.02)
+from service_tools import ADS, Running, pays, until
 
 
 def sound(store: Store) -> None:
@@ -332,6 +325,43 @@ def test_a_disk_that_refuses_to_write(tmp_path: Path) -> None:
         until(lambda: service.http.get("/readyz").status_code == 200)
         assert service.decide(campaign, None, Idempotency_Key="k")["id"] == f"{campaign}.2"
         assert service.reward(first["id"], pays(first["arm"], 1))["status"] == "counted"
+        sound(service.store)
+
+
+def test_a_disk_that_is_full_from_the_start(tmp_path: Path) -> None:
+    """Ready is only who has written: nobody has to ask for a decision to find out."""
+    service = Running(str(tmp_path / "full.db"))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        with service:
+            told = service.get("/readyz", 503)["error"]["message"]
+            assert told.startswith("the database does not answer: ")
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+            until(lambda: service.http.get("/readyz").status_code == 200)
+            service.decide(service.campaign())
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("name", ["live.db", "live.db-wal"])
+def test_a_file_that_is_removed_while_it_is_served(tmp_path: Path, name: str) -> None:
+    """What is written to it would be gone with the process: nothing is acknowledged until it is back."""
+    with Running(str(tmp_path / "live.db")) as service:
+        campaign = service.campaign()
+        first = service.decide(campaign)
+        (tmp_path / name).rename(tmp_path / "away")
+        for _ in range(3):
+            told = service.decide(campaign, status=503)["error"]["message"]
+            assert f"{name} is not the file that was opened; put that back, or restore a backup" in told
+        service.reward(first["id"], pays(first["arm"], 1), 503)
+        assert name in service.get("/readyz", 503)["error"]["message"]
+        (tmp_path / name).write_bytes(b"")  # another file of that name is not it either
+        service.decide(campaign, status=503)
+        (tmp_path / "away").rename(tmp_path / name)
+        until(lambda: service.http.get("/readyz").status_code == 200)
+        assert service.reward(first["id"], pays(first["arm"], 1))["status"] in ("counted", "repeated")
+        service.decide(campaign)
         sound(service.store)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -67,6 +69,16 @@ def serve(
         )  # fmt: skip
 
 
+@contextmanager
+def _in_order() -> Iterator[None]:
+    """Told to end (SIGTERM), leave as after Ctrl-C: with nothing half done."""
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 db = typer.Typer(
     no_args_is_help=True, help="The service's database: upgrade, backup, check.", rich_markup_mode=None, add_completion=False
 )
@@ -90,18 +102,23 @@ def backup(
 ) -> None:
     """Copy everything, as of one moment and while the service runs, into one SQLite file."""
     check_target("output", output)
-    with _existing(database) as store:
+    with _in_order(), _existing(database) as store:
         rows = store.backup(output)
     typer.echo(f"{output}: {rows['campaigns']:,} campaigns, {rows['decisions']:,} decisions, {rows['rewards']:,} rewards")
 
 
 @db.command(epilog="Example:  headwater db check --database campaigns.db")
 def check(database: Database = "headwater.db", as_json: Json = False) -> None:
-    """Read both logs from their first row and compare with every count that is stored; status 2 if anything differs."""
-    from headwater.service.logs import check_database
+    """Read the file and both logs from their first row and compare with every count that is stored; status 2 if one differs."""
+    from headwater.service.checks import check_database, damage
+    from headwater.service.store import damaged, told
 
     wrong: dict[str, list[str]] = {}
-    with _existing(database) as store, store.read(patient=True) as connection:
+    with _existing(database) as store, told(store), store.read(patient=True) as connection:
+        if broken := damage(connection, whole=True):
+            if as_json:
+                print_json({"campaigns": {}, "damage": broken, "right": False})
+            raise ProblemError(damaged(store, broken))
         for slug, found in check_database(connection):
             wrong[slug] = found
             if not as_json:
@@ -122,17 +139,30 @@ def create(
         Role, typer.Option(help="read: look; decide: also decisions and rewards; admin: everything.")
     ] = Role.decide,
     database: Database = "headwater.db",
+    output: Annotated[
+        Path | None, typer.Option(help="Write it to this new file, which only you may read, instead of printing it.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Make a key. It is shown this once; the database keeps a hash."""
     from headwater.service.keys import create_key
 
+    if output is not None:
+        check_target("--output", output)
+        if output.exists():
+            raise ProblemError(f"--output: {output} is there already; a key overwrites nothing")
     with open_store(database) as store:
         store.open()
         with store.write() as connection:
             text, made = create_key(connection, name, role.value)
+            if output is not None:
+                output.touch(mode=0o600, exist_ok=False)
+                output.write_text(text + "\n", encoding="utf-8")
+    about = {"id": made.id, "name": made.name, "role": made.role}
     if as_json:
-        print_json({"key": text, "id": made.id, "name": made.name, "role": made.role})
+        print_json(about if output is not None else {"key": text, **about})
+    elif output is not None:
+        typer.echo(f"The key is in {output}; it is not shown again.", err=True)
     else:
         typer.echo(text)
         typer.echo(f"Keep it: it is not shown again. Send it as  Authorization: Bearer {text[:12]}…", err=True)

@@ -16,6 +16,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
 from headwater.complaints import shown
@@ -30,10 +31,12 @@ CODES = {
     403: "forbidden",
     404: "not_found",
     405: "method_not_allowed",
+    408: "too_slow",
     409: "conflict",
     413: "too_large",
     422: "invalid",
     429: "too_many_requests",
+    431: "head_too_large",
     500: "internal",
     503: "unavailable",
 }
@@ -129,6 +132,9 @@ def answer_to(request: Request, error: Exception) -> JSONResponse:
         if error.status_code == 405:  # one path may have several routes, and the one that refused knows its own methods only
             headers["Allow"] = ", ".join(_methods(request.app, request))
         return error_answer(error.status_code, str(error.detail), headers=headers)
+    if isinstance(error, ClientDisconnect):
+        log.info("%s %s: whoever asked has gone", request.method, request.url.path)
+        return error_answer(400, "the body did not come whole")
     log.error("%s %s failed", request.method, request.url.path, exc_info=error)
     return error_answer(500, "something went wrong here; the server's log says what")
 
@@ -139,5 +145,5 @@ def install(app: FastAPI) -> None:
     async def handler(request: Request, error: Exception) -> JSONResponse:
         return answer_to(request, error)
 
-    for kind in (HeadwaterError, RequestValidationError, SQLAlchemyError, HTTPException, Exception):
+    for kind in (HeadwaterError, RequestValidationError, SQLAlchemyError, HTTPException, ClientDisconnect, Exception):
         app.add_exception_handler(kind, handler)

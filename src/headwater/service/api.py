@@ -12,6 +12,7 @@ from fastapi.responses import JSONResponse, Response
 from headwater.service import wire
 from headwater.service.answers import ServiceError, refusals
 from headwater.service.campaign import ARCHIVED, PAUSED, RUNNING, moment
+from headwater.service.checking import Checking
 from headwater.service.desk import Desk
 from headwater.service.exports import Exports
 from headwater.service.gate import require
@@ -288,13 +289,30 @@ def read_problem(request: Request, id: str) -> JSONResponse:  # noqa: A002
     return JSONResponse(problem.to_dict())
 
 
+# The database.
+
+
+@router.post("/check", status_code=202, response_model=wire.Check, tags=["operations"])
+async def start_check(request: Request) -> JSONResponse:
+    """Begin a full check of the database, unless one is under way: every count against the logs from their first row."""
+    require(request, "admin")
+    checking: Checking = request.app.state.checking
+    return JSONResponse(checking.start(), status_code=202)
+
+
+@router.get("/check", response_model=wire.Check, tags=["operations"])
+async def read_check(request: Request) -> JSONResponse:
+    """What the last full check found, or that it is under way."""
+    require(request, "read")
+    checking: Checking = request.app.state.checking
+    return JSONResponse(checking.told)
+
+
 def ready(desk: Desk) -> str | None:
     """Why the service cannot decide now; None if it can."""
     if not desk.alive:
         return "the desk has ended"
-    if desk.trouble is not None:
-        return f"the database does not answer: {desk.trouble}"
-    return None
+    return desk.trouble
 
 
 def open_routes(metrics: Metrics) -> APIRouter:

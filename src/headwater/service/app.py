@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from anyio import CapacityLimiter
 from fastapi import FastAPI
@@ -13,6 +13,8 @@ from starlette.types import ASGIApp
 
 from headwater import __version__
 from headwater.service import answers, api, dashboard, login, pages, studio
+from headwater.service.checking import Checking
+from headwater.service.connections import Bounds
 from headwater.service.desk import Desk
 from headwater.service.exports import Exports
 from headwater.service.gate import Gate
@@ -31,10 +33,11 @@ Errors have one shape: `{"error": {"code", "message", "details"}}`. Where the se
 
 @dataclass(frozen=True)
 class Limits:
-    """What one caller may ask for: requests a second (0: no limit), bytes of a body."""
+    """What one caller may ask for: requests a second (0: no limit), bytes of a body; and what a connection may send."""
 
     rate: float = 2000.0
     body: int = 8_000_000
+    connections: Bounds = field(default_factory=Bounds)
 
 
 class Service(FastAPI):
@@ -45,7 +48,9 @@ class Service(FastAPI):
     def build_middleware_stack(self) -> ASGIApp:
         inner = super().build_middleware_stack()
         rate, body = self.limits.rate, self.limits.body
-        return Gate(inner, api.quick, desk=self.state.desk, metrics=self.state.metrics, rate=rate, body_limit=body)
+        gate = Gate(inner, api.quick, desk=self.state.desk, metrics=self.state.metrics, rate=rate, body_limit=body)
+        self.state.gate = gate
+        return gate
 
 
 def create_app(store: Store, limits: Limits | None = None) -> Service:
@@ -59,6 +64,7 @@ def create_app(store: Store, limits: Limits | None = None) -> Service:
     async def life(_: FastAPI) -> AsyncIterator[None]:
         await asyncio.to_thread(desk.start)
         yield
+        await app.state.checking.stop()
         await asyncio.to_thread(desk.stop)
         reading.close()
         store.close()
@@ -69,7 +75,7 @@ def create_app(store: Store, limits: Limits | None = None) -> Service:
     )  # fmt: skip
     app.limits = limits
     app.state.desk, app.state.metrics, app.state.reading, app.state.exports = desk, metrics, reading, Exports(desk)
-    app.state.creating = CapacityLimiter(2)
+    app.state.checking, app.state.creating = Checking(desk), CapacityLimiter(2)
     answers.install(app)
     pages.install(app)
     routers = (api.quick, api.router, studio.router, api.open_routes(metrics), pages.router, login.router, dashboard.router)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from concurrent.futures import wait
-from contextlib import suppress
 from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
-from headwater.errors import HeadwaterError
 from headwater.policies.kernel import PULLS
 from headwater.service.campaign import ARCHIVED, Campaign
 from headwater.service.desk import Desk, Look
@@ -61,9 +59,10 @@ def _add_leaders(desk: Desk, views: list[dict[str, Any]]) -> None:
     asked = [desk.submit(Look(view["id"])) for view in views[:MOST_LEADERS] if view["id"] not in desk.campaigns]
     wait(asked, timeout=LEADERS_SECONDS)
     for view in views:
-        view["leader"], view["loading"] = None, view["id"] not in desk.campaigns
-        if not view["loading"]:
-            with suppress(HeadwaterError), desk.campaign(view["id"]) as campaign:
+        campaign = desk.campaigns.get(view["id"])
+        view["leader"], view["loading"] = None, campaign is None
+        if campaign is not None:
+            with campaign.lock:
                 view["leader"] = leader(campaign)
 
 

@@ -36,7 +36,8 @@ from headwater.service.lines import Lines
 from headwater.service.loader import Loaded, Loader
 from headwater.service.models import Models
 from headwater.service.operations import Expire, Operation
-from headwater.service.store import Store, reason
+from headwater.service.sessions import Session, list_sessions
+from headwater.service.store import Store, damaged, reason
 from headwater.service.tables import campaigns
 
 log = logging.getLogger("headwater.service")
@@ -132,6 +133,7 @@ class Desk:
         self.models = models or Models()
         self.campaigns: dict[str, Campaign] = {}
         self.keys: dict[str, Key] = {}  # as of a moment ago; while the database is away, those of before go on
+        self.sessions: dict[str, Session] = {}  # likewise
         self._problems: dict[int, Problem] = {}  # of the campaigns in memory, and of those thrown away after a failure
         self._parked: dict[str, list[Asked]] = {}  # what waits for a campaign that is being loaded
         self._broken: dict[str, tuple[float, ServiceError]] = {}  # until when campaigns are not tried again, and why
@@ -139,6 +141,7 @@ class Desk:
         self._news: set[str] = set()  # campaigns that came into memory since the last look
         self._seen = 0  # rows with later stamps were changed since the last look
         self._trouble: str | None = None
+        self._damage: str | None = None  # for which there is no getting over
         self._queue: queue.SimpleQueue[Asked | Loaded | None] = queue.SimpleQueue()
         self._lines: Lines[Asked] = Lines()
         self._waiting: dict[str, int] = {}  # operations of each line that are not answered
@@ -151,8 +154,12 @@ class Desk:
     def start(self) -> None:
         """Begin. Campaigns come into memory when somebody asks for them, or when a deadline of theirs passes."""
         with self.store.watch() as connection:
-            self.keys = {key.id: key for key in list_keys(connection)}
+            self._learn_keys(connection)
             self._seen = changes.horizon(connection)
+        try:
+            self.store.probe()
+        except SQLAlchemyError as error:  # the disk is full, perhaps: it is looked at again and again
+            self._lost(error)
         self._looked = time.monotonic()
         self._loader.start()
         self._thread.start()
@@ -171,14 +178,24 @@ class Desk:
 
     @property
     def trouble(self) -> str | None:
-        """Why the database does not answer, while it does not."""
+        """Why nothing can be decided, while it cannot."""
+        if self._damage is not None:
+            return self._damage
         silent = time.monotonic() - self._looked
-        return f"no word for {silent:.0f} s" if self._trouble is None and silent > SILENCE else self._trouble
+        trouble = f"no word for {silent:.0f} s" if self._trouble is None and silent > SILENCE else self._trouble
+        return None if trouble is None else f"the database does not answer: {trouble}"
+
+    def doubt(self, found: list[str]) -> None:
+        """Write nothing more: what a look at the database found would lose it."""
+        self._damage = damaged(self.store, found)
+        log.error("%s", self._damage)
 
     def _put(self, asked: Asked) -> None:
         with self._door:
             if self._stopping:
                 raise _later("the service is stopping")
+            if self._damage is not None:
+                raise ServiceError(503, self._damage)
             if self._queue.qsize() + len(self._lines) > LONGEST or self._waiting.get(asked.line, 0) > LONGEST_OF_ONE:
                 raise _later("too many requests wait for the database")
             self._waiting[asked.line] = self._waiting.get(asked.line, 0) + 1
@@ -381,7 +398,7 @@ class Desk:
         due: list[str] = []
         try:
             with self.store.watch() as connection:
-                self.keys = {key.id: key for key in list_keys(connection)}
+                self._learn_keys(connection)
                 self._follow(connection)
                 late = select(campaigns.c.slug).where(campaigns.c.next_due <= self.clock()).order_by(campaigns.c.next_due)
                 due = list(connection.execute(late).scalars())
@@ -399,6 +416,10 @@ class Desk:
         for slug in due[: max(EXPIRING - len(self._expiring), 0)]:
             self._expiring.add(slug)
             self._expire(slug)
+
+    def _learn_keys(self, connection: Connection) -> None:
+        self.keys = {key.id: key for key in list_keys(connection)}
+        self.sessions = list_sessions(connection, self.clock())
 
     def _expire(self, slug: str) -> None:
         future: Future[Any] = Future()

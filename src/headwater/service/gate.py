@@ -11,6 +11,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from http.cookies import CookieError, SimpleCookie
+from typing import Any
 
 from fastapi import APIRouter
 from starlette.exceptions import HTTPException
@@ -20,15 +21,18 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headwater.service.answers import ServiceError, answer_to, error_answer
 from headwater.service.desk import Desk
-from headwater.service.keys import allows, find_key
+from headwater.service.keys import Key, allows, find_key
 from headwater.service.metrics import Metrics
 from headwater.service.pages import for_people, wants_page
 from headwater.service.quick import Lanes
+from headwater.service.sessions import find_session
 
 COOKIE = "headwater_key"
 OPEN = ("/healthz", "/readyz", "/login", "/logout", "/static/", "/favicon.ico")
 """What needs no key."""
 MOST_CALLERS = 10_000
+WRONG_RATE = 10.0
+"""Requests without a key that is known, a second and address, that are answered; twice as many at once."""
 
 
 class Buckets:
@@ -58,7 +62,7 @@ class Gate:
     def __init__(self, app: ASGIApp, quick: APIRouter, *, desk: Desk, metrics: Metrics, rate: float, body_limit: int) -> None:
         self.app, self.desk, self.metrics, self.body_limit = app, desk, metrics, body_limit
         self.lanes = Lanes(quick)
-        self.buckets = Buckets(rate)
+        self.buckets, self.wrong = Buckets(rate), Buckets(WRONG_RATE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -91,25 +95,43 @@ class Gate:
             self.metrics.answered(getattr(route, "path", "other"), status, time.perf_counter() - start)
 
     def _admit(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
-        path = scope["path"]
-        keys = self.desk.keys
-        state = scope.setdefault("state", {})
-        state["role"], state["caller"] = None, (scope.get("client") or ("?",))[0]
+        path, keys, state = scope["path"], self.desk.keys, scope.setdefault("state", {})
+        state["role"], state["caller"], state["session"] = None, (scope.get("client") or ("?",))[0], None
+        bearer, cookie = _bearer(headers), _cookie(headers)
+        key = self._find(state, bearer, cookie) if keys else None
+        if key is not None:
+            state["role"], state["caller"] = key.role, key.id
+        if (wait := self.buckets.take(state["caller"])) > 0:
+            raise _too_many(f"more than {self.buckets.rate:g} requests a second", wait)
         if not keys:
             _check_local(headers)
             state["role"] = "admin"
-        else:
-            text, by_cookie = _key_text(headers)
-            key = find_key(text, keys) if text else None
-            if key is not None:
-                state["role"], state["caller"], state["signed_in"] = key.role, key.id, by_cookie
-            if by_cookie:
-                check_origin(headers)
-            if key is None and not path.startswith(OPEN):
-                raise ServiceError(401, "expected a key: Authorization: Bearer hw_…", headers={"WWW-Authenticate": "Bearer"})
-        if (wait := self.buckets.take(state["caller"])) > 0:
-            message = f"more than {self.buckets.rate:g} requests a second"
-            raise ServiceError(429, message, headers={"Retry-After": str(max(1, round(wait)))})
+        elif cookie and not bearer:
+            check_origin(headers)
+        if state["role"] is None and not path.startswith(OPEN):
+            self.guess(state["caller"])
+            raise ServiceError(401, "expected a key: Authorization: Bearer hw_…", headers={"WWW-Authenticate": "Bearer"})
+
+    def _find(self, state: dict[str, Any], bearer: str, cookie: str) -> Key | None:
+        """The key that a request shows, or that its session was begun with."""
+        if bearer:
+            return find_key(bearer, self.desk.keys)
+        session = find_session(cookie, self.desk.sessions) if cookie else None
+        key = None if session is None else self.desk.keys.get(session.key)
+        if session is None or key is None or key.revoked is not None:
+            return None
+        state["session"] = session.id
+        return key
+
+    def guess(self, caller: str) -> None:
+        """Count a request without a key that is known; from too many on, each ends its connection."""
+        if (wait := self.wrong.take(caller)) > 0:
+            raise _too_many(f"more than {self.wrong.rate:g} requests a second without a key that is known", wait, close=True)
+
+
+def _too_many(message: str, wait: float, *, close: bool = False) -> ServiceError:
+    headers = {"Retry-After": str(max(1, round(wait)))}
+    return ServiceError(429, message, headers={**headers, "Connection": "close"} if close else headers)
 
 
 async def _answer(handler: Callable[[Request], Awaitable[Response]], request: Request, send: Send) -> None:
@@ -144,16 +166,21 @@ class _Limited:
         return message
 
 
-def _key_text(headers: dict[bytes, bytes]) -> tuple[str, bool]:
-    """What stands for a key, and whether it came by a cookie."""
-    bearer = headers.get(b"authorization", b"").decode("latin-1")
-    if bearer[:7].lower() == "bearer ":
-        return bearer[7:].strip(), False
+def _bearer(headers: dict[bytes, bytes]) -> str:
+    """What a program shows as its key; empty for nothing."""
+    text = headers.get(b"authorization", b"").decode("latin-1")
+    return text[7:].strip() if text[:7].lower() == "bearer " else ""
+
+
+def _cookie(headers: dict[bytes, bytes]) -> str:
+    """What a browser shows as its session; empty for nothing."""
+    if b"cookie" not in headers:
+        return ""
     try:
-        cookie = SimpleCookie(headers.get(b"cookie", b"").decode("latin-1")).get(COOKIE)
+        found = SimpleCookie(headers[b"cookie"].decode("latin-1")).get(COOKIE)
     except CookieError:
-        cookie = None
-    return (cookie.value, True) if cookie is not None else ("", False)
+        return ""
+    return "" if found is None else found.value
 
 
 def _host(text: str) -> str:
@@ -179,7 +206,7 @@ def is_loopback(host: str) -> bool:
 def _check_local(headers: dict[bytes, bytes]) -> None:
     """Without keys: only names of this machine, so that no page of another site can reach the service through its own name."""
     host = headers.get(b"host", b"localhost").decode("latin-1")
-    if not is_loopback(_host(host)) and host != "testserver":
+    if not is_loopback(_host(host)):
         raise ServiceError(403, "without keys the service answers to localhost only; make one: headwater key create")
     check_origin(headers)
 

@@ -35,7 +35,8 @@ def allows(role: str, needed: str) -> bool:
     return ROLES.index(role) >= ROLES.index(needed)
 
 
-def _hash(secret: str) -> str:
+def secret_hash(secret: str) -> str:
+    """What the database keeps of a secret."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
@@ -46,7 +47,7 @@ def create_key(connection: Connection, name: str, role: str) -> tuple[str, Key]:
     if not 0 < len(name) <= 200 or not name.isprintable():
         raise ProblemError("name: expected 1 to 200 printable characters, to tell keys apart by")
     secret = secrets.token_urlsafe(32)
-    key = Key(secrets.token_hex(4), name, role, _hash(secret), time.time(), None)
+    key = Key(secrets.token_hex(4), name, role, secret_hash(secret), time.time(), None)
     connection.execute(insert(keys), [key._asdict()])
     return f"hw_{key.id}_{secret}", key
 
@@ -67,5 +68,5 @@ def find_key(text: str, known: Mapping[str, Key]) -> Key | None:
     id_, _, secret = rest.partition("_")
     key = known.get(id_)
     # an unknown id costs the same work as a known one
-    same = hmac.compare_digest(_hash(secret), key.hash if key is not None else "0" * 64)
+    same = hmac.compare_digest(secret_hash(secret), key.hash if key is not None else "0" * 64)
     return key if prefix == "hw" and same and key is not None and key.revoked is None else None

@@ -1,21 +1,21 @@
-"""Signing in: a form that takes a key and keeps it in a cookie that no script can read."""
+"""Signing in: a form that takes a key and begins a session, whose cookie no script can read."""
 
 from __future__ import annotations
 
+import asyncio
 from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 
 from headwater.service.answers import ServiceError
-from headwater.service.desk import Desk
+from headwater.service.desk import TICK, Desk
 from headwater.service.gate import COOKIE, check_origin
 from headwater.service.keys import find_key
 from headwater.service.pages import render
+from headwater.service.sessions import SECONDS, SignIn, SignOut
 
 MOST_BYTES = 10_000
-SECONDS = 30 * 86400
-"""How long a browser keeps a key."""
 
 router = APIRouter(include_in_schema=False)
 
@@ -45,7 +45,7 @@ def login(request: Request, next: str = "/") -> Response:  # noqa: A002 - the na
 
 @router.post("/login")
 async def enter(request: Request) -> Response:
-    """Look at the key; if it is one, keep it in a cookie and go on."""
+    """Look at the key; if it is one, begin a session and go on."""
     check_origin(dict(request.scope["headers"]))
     body = await request.body()
     if len(body) > MOST_BYTES:
@@ -53,18 +53,27 @@ async def enter(request: Request) -> Response:
     form = parse_qs(body.decode("utf-8", "replace"))
     text, wanted = form.get("key", [""])[0].strip(), local_path(form.get("next", ["/"])[0])
     desk: Desk = request.app.state.desk
-    if find_key(text, desk.keys) is None:
+    if (key := find_key(text, desk.keys)) is None:
+        request.app.state.gate.guess(request.scope["state"]["caller"])
         wrong = "This key is not known here, or is no longer in use." if text else "Paste a key first."
         return render("login.html", request=request, status=401, next=wanted, wrong=wrong)
+    cookie, session = await desk.do(SignIn(key.id))
+    desk.sessions = {**desk.sessions, session.id: session}
+    if not desk.store.sqlite:  # the next request may reach another replica
+        await asyncio.sleep(2 * TICK)
     answer = _go(wanted)
     secure = request.url.scheme == "https"
-    answer.set_cookie(COOKIE, text, max_age=SECONDS, path="/", httponly=True, samesite="strict", secure=secure)
+    answer.set_cookie(COOKIE, cookie, max_age=SECONDS, path="/", httponly=True, samesite="strict", secure=secure)
     return answer
 
 
 @router.post("/logout")
-def leave(request: Request) -> Response:
-    """Forget the key."""
+async def leave(request: Request) -> Response:
+    """End the session: its cookie opens nothing any more, wherever it was copied to."""
+    desk: Desk = request.app.state.desk
+    if (session := request.scope["state"]["session"]) is not None:
+        await desk.do(SignOut(session))
+        desk.sessions = {id_: one for id_, one in desk.sessions.items() if id_ != session}
     answer = _go("/login")
     secure = request.url.scheme == "https"
     answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict", secure=secure)

@@ -1,18 +1,15 @@
-"""The decision log: read in pages, and checked against what is stored."""
+"""The decision log, read in pages."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, and_, func, select
+from sqlalchemy import Connection, Row, and_, select
 
-from headwater.errors import HeadwaterError
-from headwater.service.batch import catch_up, load
-from headwater.service.campaign import COUNTERS, HOLDOUT, Campaign, Config, Counters, moment, spec_of, view_of
-from headwater.service.tables import campaigns, decisions, refusals, rewards
+from headwater.service.campaign import COUNTERS, Campaign, Config, Counters, moment, spec_of, view_of
+from headwater.service.tables import campaigns, decisions, rewards
 
 COLUMNS = (
     "decision", "number", "at", "arm", "choice", "propensity", "source", "version", "known", "unit", "reward", "reward_kind",
@@ -95,65 +92,3 @@ def table_rows(connection: Connection, log: Log, after: int, most: int) -> list[
         }
         for row in log_rows(connection, log, after, most)
     ]
-
-
-# Checking what is stored.
-
-
-def check_database(connection: Connection) -> Iterator[tuple[str, list[str]]]:
-    """For each campaign what is wrong with it: the logs, read from their first row, must give what is stored. O(rows)."""
-    query = select(campaigns.c.id, campaigns.c.slug, *COUNTERS).order_by(campaigns.c.id)
-    for row in connection.execute(query).all():
-        yield row.slug, _check(connection, row.id, Counters(*row[2:]))
-
-
-def _check(connection: Connection, id_: int, counters: Counters) -> list[str]:
-    found: list[str] = []
-    logs = ((decisions, "number", counters.decided), (rewards, "seq", counters.settled), (refusals, "seq", counters.refused))
-    for table, column, stored in logs:
-        place = table.c[column]
-        count, last = connection.execute(select(func.count(), func.max(place)).where(table.c.campaign == id_)).one()
-        if not count == (last or 0) == stored:
-            found.append(f"{table.name}: {count:,} rows, the last is {last or 0:,}, but {stored:,} are stored")
-    paid = and_(rewards.c.campaign == decisions.c.campaign, rewards.c.number == decisions.c.number)
-    lost = connection.execute(
-        select(func.count())
-        .select_from(rewards.outerjoin(decisions, paid))
-        .where(rewards.c.campaign == id_, decisions.c.number.is_(None) | (decisions.c.arm != rewards.c.arm))
-    ).scalar_one()
-    if lost:
-        found.append(f"rewards: {lost:,} have no decision, or another arm")
-    late = connection.execute(
-        select(func.count())
-        .select_from(decisions.outerjoin(rewards, paid))
-        .where(decisions.c.campaign == id_, decisions.c.number <= counters.expired, decisions.c.due.is_not(None))
-        .where(rewards.c.number.is_(None))
-    ).scalar_one()
-    if late or counters.expired > counters.decided:
-        found.append(f"expired: {late:,} decisions up to number {counters.expired:,} still wait")
-    if not found:
-        try:
-            found += _compare(connection, id_, counters)
-        except HeadwaterError as error:
-            found.append(f"rewards: cannot be counted: {error}")
-    return found
-
-
-def _compare(connection: Connection, id_: int, counters: Counters) -> list[str]:
-    """Counts from the snapshot on, and counts from the first row on."""
-    quick = load(connection, id_)
-    catch_up(connection, quick, counters)
-    slow = load(connection, id_)
-    slow.policy = slow.fresh_policy()
-    slow.decided = slow.settled = 0
-    slow.follow(connection, counters)
-    mine, theirs = quick.policy.state(), slow.policy.state()
-    keys = [key for key in ("counts", "pulls", "total", "sums", "bins", "pending", "successes") if key in theirs]
-    found = [f"{key}: what is stored differs from what the log says" for key in keys if mine[key] != theirs[key]]
-    waits = (
-        connection.execute(select(func.count()).where(decisions.c.campaign == id_, decisions.c.source != HOLDOUT)).scalar_one()
-        - connection.execute(select(func.count()).where(rewards.c.campaign == id_, rewards.c.learned)).scalar_one()
-    )
-    if waits != slow.policy.waiting:
-        found.append(f"pending: {waits:,} by the log, {slow.policy.waiting:,} in the policy")
-    return found

@@ -28,6 +28,7 @@ class Metrics(Watch):
             buckets=(1, 2, 5, 10, 20, 50, 100, 200, 500, 1000),
             registry=here,
         )
+        self.closed = Counter("headwater_connections_closed_total", "Connections closed by limits.", ["why"], registry=here)
         self.failures = Counter("headwater_database_failures_total", "Transactions that failed.", registry=here)
         self.pending = Gauge("headwater_pending", "Decisions whose reward is still to come.", ["campaign"], registry=here)
         self.contradicted = Gauge("headwater_contradicted_arms", "Arms that contradict the model.", ["campaign"], registry=here)

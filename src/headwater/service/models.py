@@ -85,7 +85,7 @@ def make(body: CampaignBody) -> tuple[Made, Policy]:
 
 
 class Models:
-    """Makes campaigns' models, within ``limits``. ``loaded`` is called when the functions of another kind of policy are there."""
+    """Makes campaigns' models, within ``limits``. ``loaded`` is called when functions of another kind of policy are there."""
 
     def __init__(self, limits: ModelLimits | None = None, loaded: Callable[[], None] = lambda: None) -> None:
         self.limits, self.loaded = limits or ModelLimits(), loaded
@@ -99,7 +99,7 @@ class Models:
         if len(raw) <= SMALL_TEXT:
             body = read_body(raw)
             if small(body.problem):
-                quick, policy = make(body)
+                quick, _ = make(body)
                 self._warm_up(quick.config, quick.problem)
                 return quick
         self._creating.call("warm", {"raw": raw}, WARMING, wait=WAIT)

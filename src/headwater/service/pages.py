@@ -58,7 +58,7 @@ router = APIRouter(include_in_schema=False)
 
 def render(name: str, *, request: Request | None = None, status: int = 200, **context: Any) -> HTMLResponse:
     """A page from a template and what it shows; names in ``context`` are text, never markup."""
-    signed_in = bool(request is not None and request.scope.get("state", {}).get("signed_in"))
+    signed_in = bool(request is not None and request.scope.get("state", {}).get("session"))
     text = environment.get_template(name).render(signed_in=signed_in, **context)
     return HTMLResponse(text, status_code=status, headers=HEADERS)
 

@@ -6,17 +6,25 @@ import signal
 import socket
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from typing import Any
 
 import uvicorn
 
 from headwater.errors import ProblemError
 from headwater.files import build_problem
-from headwater.service.app import Limits, create_app
+from headwater.service.app import Limits, Service, create_app
 from headwater.service.campaign import choose_spec, warm_up
+from headwater.service.checks import first_look
+from headwater.service.connections import Connection, Crowd, more_descriptors
 from headwater.service.demo import PROBLEM, Demo
 from headwater.service.gate import is_loopback
 from headwater.service.keys import create_key, list_keys
-from headwater.service.store import Store
+from headwater.service.store import DatabaseError, Store, damaged
+
+FIRST_LOOK = 10.0
+"""Seconds for which a start waits to hear that the database is whole."""
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -37,13 +45,29 @@ def bind(host: str, port: int) -> socket.socket:
     return listening
 
 
+def server_of(app: Service) -> uvicorn.Server:
+    """uvicorn, with connections within the service's bounds."""
+    crowd = Crowd(app.limits.connections, lambda why: app.state.metrics.closed.labels(why).inc())
+    connection: Any = partial(Connection, crowd)
+    config = uvicorn.Config(
+        app, http=connection, ws="none", lifespan="on", log_level="warning", access_log=False, timeout_graceful_shutdown=10,
+        server_header=False,
+    )  # fmt: skip
+    return uvicorn.Server(config)
+
+
 def serve(
     store: Store, *, host: str, port: int, limits: Limits, demo: bool = False, say: Callable[[str], None] = lambda line: None
 ) -> None:
     """Serve until told to end. Refuses to listen beyond this machine while there are no keys."""
     store.open()
+    looking = first_look(store)
+    found = _wait_for(looking, say)
+    if found:
+        raise DatabaseError(damaged(store, found))
     with store.read() as connection:
-        keys = [key for key in list_keys(connection) if key.revoked is None]
+        every = list_keys(connection)
+    keys = [key for key in every if key.revoked is None]
     text = None
     if demo and not keys:
         with store.write() as connection:
@@ -55,16 +79,20 @@ def serve(
             f"--host: got {host}, but the database has no keys; make one first (headwater key create NAME --role admin), "
             "or listen on 127.0.0.1"
         )
+    more_descriptors()
     listening = bind(host, port)
     name = f"[{host}]" if ":" in host else host
     address = f"http://{name}:{listening.getsockname()[1]}"
     app = create_app(store, limits)
-    config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=10, server_header=False)
+    if not looking.done():
+        looking.add_done_callback(lambda done: app.state.desk.doubt(done.result()) if done.result() else None)
     player = Demo(app.state.desk) if demo else None
     say(f"headwater listens on {address}/ and keeps everything in {store}. Ctrl-C ends it.")
     if text is not None:
         say(f"Open {address}/login#key={text}")
-    if not keys:
+    if every and not keys:
+        say("All its keys are revoked: nobody is let in until there is another (headwater key create makes one).")
+    elif not keys:
         say("It has no keys: everybody on this machine may do everything (headwater key create makes one).")
     threading.Thread(target=_warm_up, args=(say,), name="headwater-warm-up", daemon=True).start()
     if player is not None:
@@ -72,11 +100,24 @@ def serve(
     # uvicorn ends in good order and then sends itself the same signal again: that one does nothing, and the status is 0
     signal.signal(signal.SIGTERM, lambda *_: None)
     try:
-        uvicorn.Server(config).run(sockets=[listening])
+        server_of(app).run(sockets=[listening])
     finally:
         if player is not None:
             player.stop()
         listening.close()
+
+
+def _wait_for(looking: Future[list[str]], say: Callable[[str], None]) -> list[str]:
+    """What is found in some seconds; if that takes longer, the service starts meanwhile."""
+    try:
+        return looking.result(2.0)
+    except TimeoutError:
+        say("Looking whether the database is whole …")
+    try:
+        return looking.result(FIRST_LOOK)
+    except TimeoutError:
+        say("It is a large one: the service starts meanwhile, and stops deciding if something is wrong.")
+        return []
 
 
 def _warm_up(say: Callable[[str], None]) -> None:

@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from headwater.errors import ProblemError
 from headwater.service import tasks
 from headwater.service.answers import ServiceError, refusals
+from headwater.service.wire import Number
 from headwater.service.worker import WARMING, Allowance, Worker
 
 MAX_BYTES = 1_000_000
@@ -33,8 +34,10 @@ QUICK = Allowance(2.0, 1000)
 RACE = Allowance(2 * tasks.MAX_SECONDS + 5, 2000)
 """What a simulation may take, beside its own budget: that of two threads, and what comes before it."""
 AT_A_TIME = 2
+WAITING = 10
+"""Requests that are looked at or wait to be."""
 
-_places = threading.BoundedSemaphore(AT_A_TIME)
+_places, _waiting = threading.BoundedSemaphore(AT_A_TIME), threading.BoundedSemaphore(WAITING)
 _quick, *_slow = (Worker("headwater.service.tasks") for _ in range(1 + AT_A_TIME))
 
 
@@ -128,7 +131,7 @@ class PseudoBody(_Body):
 
     problem: ProblemBody
     observed: str = Field(description="The arm that was pulled.", examples=["banner"])
-    reward: float = Field(allow_inf_nan=False, description="What it paid.", examples=[2])
+    reward: Annotated[float, Number] = Field(allow_inf_nan=False, description="What it paid.", examples=[2])
 
 
 class TomlBody(_Body):
@@ -156,7 +159,9 @@ class SimulateBody(_Body):
     horizon: int = Field(default=5000, strict=True, ge=1, le=10_000_000, description="Rounds per run.")
     replications: int = Field(default=100, strict=True, ge=1, le=10_000, description="Independent runs.")
     seed: int = Field(default=0, strict=True, ge=0, lt=2**64, description="The same seed gives the same results.")
-    reward_range: float | None = Field(default=None, gt=0, allow_inf_nan=False, description="B, which scales exploration.")
+    reward_range: Annotated[float, Number] | None = Field(
+        default=None, gt=0, allow_inf_nan=False, description="B, which scales exploration."
+    )
     distribution: Law = None
 
 
@@ -171,7 +176,8 @@ class Example(BaseModel):
 
 def _do(task: str, arguments: dict[str, Any]) -> Any:
     """In a process beside the service: nobody can say how long an expression on an interval takes, nor how many ask."""
-    return _quick.call(task, arguments, QUICK)
+    with _one_of(_waiting, "more problems wait to be looked at than fit"):
+        return _quick.call(task, arguments, QUICK)
 
 
 def _answer(result: Any) -> Response:
@@ -225,18 +231,19 @@ def simulate(body: SimulateBody) -> Response:
     """What `headwater simulate --json` prints, for races that take a few seconds; longer ones are refused."""
     tasks.check_policies(body.policies)
     tasks.check_extent(body.problem)
-    with _place() as worker:
+    with _one_of(_places, f"{AT_A_TIME} simulations are running already"):
+        worker = next((worker for worker in _slow if not worker.busy), _slow[0])
         first = {"policies": body.policies, "kind": tasks.kind_of(body.problem)}
         worker.call("warm", first, WARMING)
         return _answer(worker.call("simulate", body.model_dump(), RACE))
 
 
 @contextmanager
-def _place() -> Iterator[Worker]:
-    if not _places.acquire(blocking=False):
-        message = f"{AT_A_TIME} simulations are running already; try again in a moment"
-        raise ServiceError(503, message, headers={"Retry-After": "2"})
+def _one_of(places: threading.BoundedSemaphore, full: str) -> Iterator[None]:
+    """One of so many; nobody waits for one, because whoever waits keeps a thread from others."""
+    if not places.acquire(blocking=False):
+        raise ServiceError(503, f"{full}; try again in a moment", headers={"Retry-After": "2"})
     try:
-        yield next((worker for worker in _slow if not worker.busy), _slow[0])
+        yield
     finally:
-        _places.release()
+        places.release()

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints, WithJsonSchema, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    StringConstraints,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
 
 from headwater.files import ProblemFile
 
@@ -13,11 +23,22 @@ MOST_DECISIONS = 1000
 MOST_REWARDS = 5000
 MOST_SECONDS = 10 * 365 * 86400.0
 
+
+def _number(value: Any) -> Any:
+    """Refuse what pydantic would take for a number though it is none: a text, true and false."""
+    if isinstance(value, (str, bool)):
+        raise PydanticCustomError("number", "Input should be a number")
+    return value
+
+
+Number = BeforeValidator(_number)
+"""Marks a number of a body."""
+
 Slug = Annotated[str, StringConstraints(pattern=SLUG)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 Unit = Annotated[str, StringConstraints(min_length=1, max_length=200)]
-Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-Seconds = Annotated[float, Field(gt=0, le=MOST_SECONDS, allow_inf_nan=False)]
+Share = Annotated[float, Number, Field(ge=0, le=1, allow_inf_nan=False)]
+Seconds = Annotated[float, Number, Field(gt=0, le=MOST_SECONDS, allow_inf_nan=False)]
 Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
 
@@ -78,10 +99,10 @@ class Settings(Traffic, Waiting):
 
     name: Name
     policy: str = Field(default="auto", max_length=200, description="A policy's name, with options after a colon, or auto.")
-    reward_range: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+    reward_range: Annotated[float, Number, Field(gt=0, allow_inf_nan=False)] | None = Field(
         default=None, description="B, which scales exploration. Default: the widest arm's range."
     )
-    seed: int = Field(default=0, ge=0, lt=2**64, description="Randomised policies and lots draw from it.")
+    seed: Annotated[int, Number] = Field(default=0, ge=0, lt=2**64, description="Randomised policies and lots draw from it.")
     mode: Mode = Field(default="live", description="shadow: decides and logs, while you show what you would show anyway.")
 
 
@@ -123,7 +144,7 @@ class ArmChange(Body):
     """Switch an arm on or off."""
 
     arm: Name
-    enabled: bool
+    enabled: Annotated[bool, Field(strict=True)]
 
 
 class DecideBody(Body):
@@ -133,7 +154,7 @@ class DecideBody(Body):
 
     unit: Unit | None = Field(default=None, description="Who it is for: the same unit gets the same decision again.")
     units: list[Unit] | None = Field(default=None, min_length=1, max_length=MOST_DECISIONS, description="Many units at once.")
-    count: int | None = Field(default=None, ge=1, le=MOST_DECISIONS, description="Many decisions at once.")
+    count: Annotated[int, Number] | None = Field(default=None, ge=1, le=MOST_DECISIONS, description="Many decisions at once.")
     shown: Name | None = Field(default=None, description="Shadow mode: the arm that you show anyway.")
 
     @model_validator(mode="after")
@@ -248,3 +269,14 @@ class CampaignView(BaseModel):
 
 class Campaigns(BaseModel):
     campaigns: list[CampaignView]
+
+
+class Check(BaseModel):
+    """A full check of the database."""
+
+    status: Literal["never", "running", "right", "wrong", "failed"]
+    began: str | None = None
+    ended: str | None = None
+    damage: list[str] | None = Field(default=None, description="What is wrong with the file.")
+    campaigns: dict[str, list[str]] | None = Field(default=None, description="For each campaign what is wrong with it.")
+    message: str | None = Field(default=None, description="Why the check could not be made.")
