@@ -19,6 +19,7 @@ from headwater.service.desk import Desk
 from headwater.service.exports import Exports
 from headwater.service.gate import Gate
 from headwater.service.metrics import Metrics
+from headwater.service.models import Models
 from headwater.service.reading import Reading
 from headwater.service.store import Store
 
@@ -53,11 +54,11 @@ class Service(FastAPI):
         return gate
 
 
-def create_app(store: Store, limits: Limits | None = None) -> Service:
+def create_app(store: Store, limits: Limits | None = None, *, models: Models | None = None) -> Service:
     """The application over an open database."""
     limits = limits or Limits()
     metrics = Metrics()
-    desk = Desk(store, watch=metrics)
+    desk = Desk(store, watch=metrics, models=models)
     reading = Reading(desk)
 
     @asynccontextmanager
