@@ -1,5 +1,5 @@
 """How long one live decision of joint-ucb takes, with the update before it: few arms, and many on a large support. And how long
-a simulated round takes, of all policies that learn the law of X.
+a simulated round takes, of all policies that learn the law of X; and one live round with rewards in numpy's types.
 
 Rewards are drawn from a random law of X. A short run comes first, which compiles. Processor time, which other work on the
 machine changes less than the clock. And how many arms were solved anew for a decision: the bounds of the others sufficed.
@@ -8,6 +8,7 @@ machine changes less than the clock. And how many arms were solved anew for a de
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from typing import Any
 
@@ -81,6 +82,24 @@ def rounds() -> None:
         print(f"K = {arms}, J = {points:,}{', random' if noisy else '':<8}".ljust(26) + text, flush=True)
 
 
+def types() -> None:
+    """One select and one update with two arms, by the type of the reward: the best mean of five runs of 5,000."""
+    problem = hw.Problem(latent=hw.Discrete(["a", "b", "c"]), arms={"one": [1, 2, 2], "other": [2, 0, 2]})
+    kinds: tuple[Any, ...] = (float, np.float64, np.float32, np.int64)
+    print("microseconds a live round, by the type of the reward\n" + " " * 26 + "".join(f"{k.__name__:>13}" for k in kinds))
+    for name in ("ucb1", "c-ucb", "joint-ucb"):
+        cells = []
+        for kind in kinds:
+            policy, reward, best = hw.make_policy(name, problem), kind(2), math.inf
+            for _ in range(5):
+                start = time.thread_time()
+                for _ in range(5000):
+                    policy.update(policy.select(), reward)
+                best = min(best, time.thread_time() - start)
+            cells.append(f"{1e6 * best / 5000:>13.3g}")
+        print(name.ljust(26) + "".join(cells), flush=True)
+
+
 def main() -> None:
     head = "".join(f"{f'rounds {a + 1} to {b}':>24}" for a, b in itertools.pairwise(CUTS))
     print(f"milliseconds a decision: mean, 95th percentile\n{'':<26}{head}")
@@ -96,6 +115,8 @@ def main() -> None:
             print(f"{'':<26}arms solved anew: {told}", flush=True)
     print()
     rounds()
+    print()
+    types()
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from headwater.simulation.atoms import atoms_of
 ADS = hw.Problem(
     latent=hw.Discrete(["student", "worker", "retiree"]), arms={"banner": [1, 2, 2], "video": [1.5, 0, 1.5]}, name="ads"
 )
+WHOLE = hw.Problem(latent=hw.Discrete(["x", "y"]), arms={"up": [0, 1], "down": [1, 0]})
 LINE = hw.Problem(latent=hw.Continuous([0, 1]), arms={"up": "x", "down": "1 - x"})
 
 
@@ -424,3 +425,34 @@ def test_a_remembered_choice_is_never_stale(name: str) -> None:
             assert arm == fresh.select()
             policy.update(arm, 0)
             fresh.update(arm, 0)
+
+
+# --- rewards in numpy's types ----------------------------------------------------------------------------------------
+
+TYPES = [float, int, np.float64, np.float32, np.float16, np.longdouble, np.int64, np.int8, np.uint32]
+
+
+@pytest.mark.parametrize("name", ["ucb1", "c-ucb", "c-ts", "joint-ucb"])
+@pytest.mark.parametrize("problem", [WHOLE, LINE], ids=["few rewards", "a continuum"])
+def test_a_reward_counts_the_same_in_every_type(name: str, problem: hw.Problem, recwarn: pytest.WarningsRecorder) -> None:
+    def played(kind: type[Any]) -> tuple[list[str], dict[str, Any]]:
+        policy, chosen = hw.make_policy(name, problem, seed=3), []
+        for n in range(40):
+            chosen.append(policy.select())
+            policy.update(chosen[-1], kind(problem.index(chosen[-1]) if n % 3 else 1))
+        policy.update(list(problem.names), [kind(1)] * 2)
+        return chosen, policy.state()
+
+    known = played(float)
+    assert all(played(kind) == known for kind in TYPES)
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize("reward", [True, np.True_, np.float32("nan"), np.float32("inf"), np.float64("-inf"), "1", None, 1j])
+def test_a_reward_that_is_no_finite_number(reward: Any) -> None:
+    for problem in (WHOLE, LINE):
+        policy = hw.make_policy("c-ucb", problem)
+        for many in (False, True):
+            with pytest.raises(RewardError, match=r"reward: got .*; expected a finite number"):
+                policy.update([problem.names[0]] if many else problem.names[0], [reward] if many else reward)
+        assert policy.rounds == 0

@@ -38,6 +38,8 @@ FORMAT, VERSION = "headwater-policy", 1
 _SELECT, _OBSERVE, _BOTH = kernel.SELECT, kernel.OBSERVE, kernel.BOTH  # a look-up less, a million times a second
 
 _FAR = 1e308
+_NUMPY = frozenset(np.dtype(code).type for code in "bhilqBHILQefd")
+"""numpy's single numbers that are Python's when asked for: whole ones, and all but the longest of the others."""
 SHOWN = 40
 """Values of X up to which an explanation says what is known of its law."""
 
@@ -237,8 +239,12 @@ class Policy:
     def update(self, arm: str | int | Sequence[str | int], reward: float | Sequence[float]) -> None:
         """Count the reward that an arm paid, or many at once; late and out of order is fine. All or nothing."""
         # The common case in as few steps as it takes. The exact type, because True would be found as 1.0.
-        if type(arm) is str and (type(reward) is float or type(reward) is int) and arm in self._levels:
-            m = self._levels[arm].get(reward)
+        kind = type(reward)
+        if kind is not float and kind in _NUMPY:
+            reward = reward.item()  # type: ignore[union-attr]
+            kind = type(reward)
+        if type(arm) is str and (kind is float or kind is int) and arm in self._levels:
+            m = self._levels[arm].get(reward)  # type: ignore[arg-type]
             if m is not None:
                 k = self._numbers[arm]
                 if self.pending[k]:
@@ -403,6 +409,8 @@ class Policy:
     def _level(self, k: int, reward: Any) -> Any:
         """What ``_observe`` needs of a reward: its level, the atom that stands for it where there are very many, or its row of
         units when there are infinitely many."""
+        if type(reward) in _NUMPY:  # a narrow one cannot be compared with what is far beyond it
+            reward = reward.item()
         if not is_number(reward) or not -_FAR < reward < _FAR:  # an int may be too large to become a float
             raise RewardError(f"reward: got {shown(reward)}; expected a finite number")
         if self.many is not None and (atom := self.many.exact(k, float(reward))) is not None:
