@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -329,10 +330,33 @@ def test_states_that_are_none(command: str, text: str, expected: str, run: Run, 
 def test_states_of_something_else(command: str, run: Run, ads: Path, state: Path, tmp_path: Path) -> None:
     check_refusal(run(command, ads), "Missing option '--state'", "(see --help)")
     check_refusal(run(command, ads, "--state", tmp_path / "absent.json"), "absent.json: No such file or directory")
+    check_refusal(run(command, ads, "--state", tmp_path), "Is a directory")
     (tmp_path / "binary.json").write_bytes(b"\xff\xfe")
     check_refusal(run(command, ads, "--state", tmp_path / "binary.json"), "error: --state: ", "is not JSON: ")
     other = ROOT / "examples" / "paper" / "discrete-2.toml"
     check_refusal(run(command, other, "--state", state), "error: state.")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("analyze", "/dev/zero"),
+        ("simulate", "/dev/zero"),
+        ("sweep", "/dev/zero", "--output", "out"),
+        ("evaluate", "/dev/zero", "log.csv"),
+        ("explain", "ads.toml", "--state", "/dev/zero"),
+        ("latent", "ads.toml", "--state", "/dev/zero"),
+    ],
+    ids=lambda words: words[0],
+)
+@pytest.mark.skipif(os.name != "posix", reason="/dev/zero is POSIX's")
+def test_what_has_no_end_is_read_up_to_a_limit(
+    words: tuple[str, ...], run: Run, ads: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ads.parent)
+    monkeypatch.setattr(headwater.files, "MAX_BYTES", 100_000)
+    check_refusal(run(*words), "error: /dev/zero: has more than 100,000 bytes; at most so many are read")
+    assert sorted(path.name for path in ads.parent.iterdir()) == ["ads.toml"]
 
 
 def test_latent_refuses(run: Run, ads: Path, state: Path, tmp_path: Path) -> None:
@@ -422,3 +446,133 @@ def test_piped_from_new_to_analyze() -> None:
 def test_bad_input_to_the_program(tmp_path: Path) -> None:
     got = program("analyze", str(tmp_path / "absent.toml"))
     assert got.returncode == 2 and got.stdout == "" and got.stderr.startswith("error: ") and "Traceback" not in got.stderr
+
+
+def shell(line: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """A line for the shell, in which ``"$@"`` is headwater and its arguments."""
+    words = ["bash", "-c", f"set -o pipefail; {line}", "bash", sys.executable, "-m", "headwater", *map(str, arguments)]
+    return subprocess.run(words, capture_output=True, text=True, env=os.environ | {"PYTHONWARNINGS": "error"}, check=False)
+
+
+CLOSED = "error: standard output is closed; expected it to be open (> /dev/null throws away what is printed)\n"
+FULL = "error: standard output cannot be written: No space left on device\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+@pytest.mark.parametrize(
+    ("line", "words", "status", "err"),
+    [
+        ('"$@" >&-', ["new", "discrete"], 2, CLOSED),
+        ('"$@" >&-', ["simulate", "ADS", "--output", "run"], 2, CLOSED),
+        ('"$@" >/dev/full', ["new", "discrete"], 2, FULL),
+        ('"$@" >/dev/full', ["analyze", "ADS"], 2, FULL),
+        ('"$@" >/dev/full', ["analyze", "ADS", "--json"], 2, FULL),
+        ('"$@" >/dev/full', ["--help"], 2, FULL),
+        ('"$@" 1</dev/null', ["--version"], 2, "error: standard output cannot be written: Bad file descriptor\n"),
+        ('"$@" >/dev/full 2>&-', ["analyze", "ADS"], 2, ""),
+        ('"$@" 2>/dev/full', ["nonsense"], 2, ""),
+        ('"$@" 2>&-', ["analyze", "ADS", "--plot", "ads.svg"], 0, ""),
+        ('"$@" 2>/dev/full', ["analyze", "ADS", "--plot", "ads.svg"], 0, ""),
+        ('"$@" | true', ["schema"], 1, ""),
+        ('"$@" | true', ["analyze", "ADS"], 1, ""),
+        ('"$@" 2>&1 | true', ["nonsense"], 2, ""),
+    ],
+)
+def test_output_that_cannot_be_written(
+    line: str, words: list[str], status: int, err: str, ads: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was asked for is printed, or the status is not 0. What nobody hears on standard error changes nothing."""
+    monkeypatch.chdir(ads.parent)
+    got = shell(line, *(str(ads) if word == "ADS" else word for word in words))
+    if "|" in line and got.returncode == 0:
+        status = 0  # all of it fitted into the pipe before its reader was gone
+    assert (got.returncode, got.stderr) == (status, err)
+    assert not (ads.parent / "run").exists(), "refused before any work"
+    assert (ads.parent / "ads.svg").exists() == ("--plot" in words)
+
+
+OTHER_SIGNS = """
+name = "caf\u00e9 \u2026 \u4fa1\u683c"
+[latent]
+kind = "discrete"
+values = ["\u03b1", "\u03b2"]
+probabilities = [0.5, 0.5]
+[arms]
+"caf\u00e9" = [1, 2]
+"\u4fa1" = [2, 1]
+"\u5024" = [2, 0]
+"""
+
+
+@pytest.fixture
+def signs(tmp_path: Path) -> Path:
+    path = tmp_path / "signs.toml"
+    path.write_text(OTHER_SIGNS, encoding="utf-8")
+    return path
+
+
+class Encoded(io.TextIOWrapper):
+    """A standard output in an encoding of its own, and what was printed to it."""
+
+    def __init__(self, encoding: str) -> None:
+        super().__init__(io.BytesIO(), encoding=encoding)
+
+    @property
+    def printed(self) -> bytes:
+        assert isinstance(self.buffer, io.BytesIO)
+        return self.buffer.getvalue()
+
+
+def wide(text: str) -> list[int]:
+    """How wide the lines of a table are."""
+    return [len(line) for line in text.splitlines() if line.startswith(("|", "+"))]
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "utf-8"])
+def test_any_encoding_of_standard_output(
+    encoding: str, run: Run, signs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every command that prints tables or sentences, in encodings without our signs: readable, boxes of ASCII, valid JSON."""
+
+    def printed(*words: object) -> bytes:
+        with monkeypatch.context() as patch:
+            stream = Encoded(encoding)
+            patch.setattr(sys, "stdout", stream)
+            got = run(*words)
+            assert got.status == 0, got.err
+        return stream.printed
+
+    monkeypatch.chdir(tmp_path)
+    rows = "ad,won,who\n" + "".join(f"{'é価'[i % 2]},{i * i % 3},{'xy'[i // 2 % 2]}\n" for i in range(60))
+    (tmp_path / "log.csv").write_text(rows, encoding="utf-8")
+    policy = headwater.make_policy("joint-ucb", headwater.load_problem(signs))
+    policy.update(["café", "café"], [1, 2])
+    (tmp_path / "state.json").write_text(json.dumps(policy.state()), encoding="utf-8")
+    small = ("--horizon", 50, "--replications", 3)
+    fitted = ("log.csv", "--arm", "ad", "--reward", "won", "--segment", "who", "--force")
+    tables: list[tuple[object, ...]] = [
+        ("analyze", signs), ("pseudo", signs, "--observed", "café", "--reward", 2), ("latent", signs, "--state", "state.json"),
+        ("explain", signs, "--state", "state.json"), ("simulate", signs, *small), ("fit", *fitted),
+    ]  # fmt: skip
+    for words in tables:
+        text = printed(*words).decode(encoding)
+        assert text.isascii() or encoding != "ascii"
+        assert ("─" in text) == (encoding == "utf-8" and words[0] not in ("explain",)), words
+        assert len(set(wide(text))) <= 1, text
+        assert "caf" in text or words[0] == "fit"
+        found = json.loads(printed(*words, "--json"))  # from bytes, which for JSON are UTF-8
+        assert "café" in str(found) or words[0] in ("latent", "fit")
+    help_text = printed("simulate", "--help").decode(encoding)
+    assert "Usage: headwater simulate" in help_text
+    for kind in STARTERS:
+        (tmp_path / "new.toml").write_bytes(printed("new", kind))
+        assert headwater.load_problem(tmp_path / "new.toml") == headwater.files.parse_problem(STARTERS[kind])
+    assert json.loads(printed("schema")) == headwater.files.schema()
+
+
+def test_an_encoding_of_the_environment(signs: Path) -> None:
+    for environment in ({"PYTHONIOENCODING": "latin-1"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}):
+        words = [sys.executable, "-m", "headwater", "analyze", str(signs)]
+        got = subprocess.run(words, capture_output=True, env=os.environ | environment, check=False)
+        assert got.returncode == 0 and got.stderr == b""
+        assert b"cafe" in got.stdout.replace(b"\xe9", b"e") and b"\\u4fa1" in got.stdout and b"+--" in got.stdout

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import threading
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -263,6 +266,46 @@ def test_files_that_are_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     path.write_text(STARTERS["discrete"])
     monkeypatch.setattr(files, "MAX_BYTES", 100)
     assert f"the file has {path.stat().st_size:,} bytes; at most 100 are read" in refused(path)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="devices and named pipes are POSIX's")
+def test_what_has_no_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device that never ends is read up to the limit, a pipe that nobody writes to is not waited for for ever."""
+    monkeypatch.setattr(files, "MAX_BYTES", 100_000)
+    monkeypatch.setattr(files, "PATIENCE", 0.05)
+    assert refused("/dev/zero") == "/dev/zero: has more than 100,000 bytes; at most so many are read"
+    assert refused("/dev/null").startswith("latent: missing")
+    pipe = tmp_path / "pipe.toml"
+    os.mkfifo(pipe)
+    assert refused(pipe) == f"{pipe}: is a pipe that nobody writes to; expected a file, or a writer in 0.05 s"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="named pipes are POSIX's")
+def test_a_pipe_is_read_up_to_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipe = tmp_path / "pipe.toml"
+    os.mkfifo(pipe)
+
+    def written(data: bytes, slow: bool) -> Any:
+        """What comes of a pipe that somebody else writes to, in two pieces where they are slow."""
+
+        def write() -> None:
+            with suppress(BrokenPipeError), pipe.open("wb", buffering=0) as file:
+                file.write(data[: 10 if slow else None])
+                opened.wait(0.1)
+                file.write(data[10:] if slow else b"")
+
+        opened, writer = threading.Event(), threading.Thread(target=write)
+        writer.start()
+        try:
+            return load_problem(pipe)
+        finally:
+            writer.join()
+
+    good = STARTERS["discrete"].encode()
+    assert written(good, slow=False) == written(good, slow=True) == parse_problem(STARTERS["discrete"])
+    monkeypatch.setattr(files, "MAX_BYTES", 100_000)
+    with pytest.raises(ProblemError, match=r"pipe\.toml: has more than 100,000 bytes"):
+        written(b"#" * 300_000, slow=False)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -111,10 +112,12 @@ def test_refused(rows: Any, how: dict[str, Any], expected: str) -> None:
 def test_files_refused(tmp_path: Path) -> None:
     (tmp_path / "bad.parquet").write_bytes(b"no parquet")
     (tmp_path / "sub.csv").mkdir()
+    os.mkfifo(tmp_path / "pipe.csv")
     cases: list[tuple[Any, dict[str, Any], str]] = [
         (tmp_path / "log.xls", {}, 'log.xls: got a name that ends in ".xls"; expected a .csv or .parquet file'),
         (tmp_path / "log.csv", {}, "log.csv: there is no such file; expected a file of logs"),
         (tmp_path / "sub.csv", {}, "sub.csv: is a folder; expected a file of logs"),
+        (tmp_path / "pipe.csv", {}, "pipe.csv: is no ordinary file; expected a file of logs"),
         (tmp_path / "*.csv.gz", {}, "*.csv.gz: no file has such a name"),
         (tmp_path / "bad.parquet", {}, "bad.parquet: cannot be read as PARQUET: "),
         ("log", {"database": str(tmp_path / "no.db")}, "database: there is no file "),
@@ -302,6 +305,7 @@ def test_the_command_takes_lists(folder: Path, monkeypatch: pytest.MonkeyPatch, 
         ([*LINE, "--edges", "1,x"], "--edges: got 1,x; expected numbers separated by commas"),
         ([*LINE[:-1], "nobody"], 'segment: there is no column "nobody"'),
         (["none.csv", "--arm", "a"], "none.csv: there is no such file"),
+        (["/dev/zero", "--arm", "a"], '/dev/zero: got a name that ends in ""; expected a .csv or .parquet file'),
     ],
 )
 def test_the_command_refuses(
@@ -310,6 +314,28 @@ def test_the_command_refuses(
     assert run(words, monkeypatch) == 2
     assert expected in capsys.readouterr().err
     assert sorted(path.name for path in folder.iterdir()) == ["log.parquet"]
+
+
+def test_the_command_overwrites_nothing_by_itself(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither what somebody wrote by hand nor what an earlier fit did, which may have been changed by hand since."""
+    mine, page = folder / "problem.toml", folder / "page.html"
+    for kept, words in ((mine, LINE), (mine, [*LINE, "--output", "./problem.toml"]), (page, [*LINE, "--page", "page.html"])):
+        kept.write_text("mine", encoding="utf-8")
+        assert run(words, monkeypatch) == 2
+        name = words[-1] if words[-2].startswith("--") and words is not LINE else "problem.toml"
+        option = "--page" if kept is page else "--output"
+        told = f"error: {option}: {Path(name)} is there already; choose another name, or overwrite it (--force)"
+        assert told in capsys.readouterr().err and kept.read_text(encoding="utf-8") == "mine"
+        kept.unlink()
+    assert sorted(path.name for path in folder.iterdir()) == ["log.parquet"]
+    assert run(LINE, monkeypatch) == 0
+    first = mine.read_text(encoding="utf-8")
+    assert run([*LINE, "--name", "again"], monkeypatch) == 2 and mine.read_text(encoding="utf-8") == first
+    page.write_text("mine", encoding="utf-8")
+    assert run([*LINE, "--name", "again", "--page", "page.html", "--force"], monkeypatch) == 0
+    assert hw.load_problem(mine).name == "again" and page.stat().st_size > 1000
 
 
 def test_a_password_is_not_written_down(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,6 +81,7 @@ def check_page(path: Path, *words: str) -> None:
         (["simulate", ADS, "--output", ADS], "cannot hold a simulation"),
         (["reproduce", "--output", ADS], "is a file; expected a folder"),
         (["report", ADS.parent, "--output", "/nowhere/page.html"], "the folder /nowhere does not exist"),
+        (["report", "nowhere", "--output", "problem.toml"], "--output: got problem.toml; expected a name that ends in .html"),
         (["simulate", ADS, "--policy", "ts:sd"], "expected option=value"),
         (["simulate", ADS, "--policy", "ts:sd=-1"], "sd: got -1.0; expected a number above 0"),
         (["simulate", ADS, "--policy", "ucb1", "--policy", "ucb1"], "policies: got ucb1 twice"),

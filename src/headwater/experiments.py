@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, Stric
 
 from headwater.complaints import Complaints, shown
 from headwater.errors import HeadwaterError, ProblemError, ResultsError
-from headwater.files import load_problem
+from headwater.files import load_problem, read_text
 from headwater.policies.auto import AUTO
 from headwater.policies.rules import Spec, make_spec, parse_spec
 from headwater.problem import Problem
@@ -110,10 +110,9 @@ def load_experiment(path: Path) -> Experiment:
 
 
 def _read(path: Path) -> dict[str, Any]:
+    text = read_text(path)
     try:
-        return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
-    except OSError as error:
-        raise ProblemError(f"{path}: cannot be read: {error.strerror or error}") from None
+        return tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise ProblemError(f"{path}: this is not TOML: {str(error) or 'nested too deeply'}") from None
 

@@ -7,6 +7,9 @@ Python users' input is, so that both get the same words, and everything wrong is
 from __future__ import annotations
 
 import json
+import os
+import stat
+import time
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,6 +25,8 @@ from headwater.noise import ALIASES, MAX_BINS, PARAMETERS
 from headwater.problem import Problem, check_outline
 
 MAX_BYTES = 200_000_000
+PATIENCE = 10.0
+"""Seconds to wait for somebody to open the other end of a named pipe."""
 
 _NUMBERS: dict[str, Any] = {"type": "array", "items": {"type": "number"}}
 _NESTED: dict[str, Any] = {"type": "array", "items": {"anyOf": [{"type": "number"}, {"type": "array"}]}}
@@ -130,20 +135,62 @@ def schema() -> dict[str, Any]:
 
 def load_problem(path: str | Path) -> Problem:
     """Read a problem from a ``.toml`` or ``.json`` file."""
+    return load_with_evidence(path)[0]
+
+
+def load_with_evidence(path: str | Path) -> tuple[Problem, Mapping[str, Any]]:
+    """A problem file's problem, and the evidence that it states, which is empty in one that was not learned."""
     path = Path(path)
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise ProblemError(f"{path}: the file has {path.stat().st_size:,} bytes; at most {MAX_BYTES:,} are read")
-        text = path.read_bytes().decode("utf-8-sig")  # some editors put a mark before the text
-    except UnicodeDecodeError as error:
-        raise ProblemError(f"{path}: is not UTF-8 text (byte {error.start})") from None
-    except (OSError, ValueError) as error:  # ValueError: a name no file can have
-        raise ProblemError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    text = read_text(path)
     try:
         data = _decode(text, json_text=path.suffix.lower() == ".json")
     except ProblemError as error:
         raise ProblemError(f"{path}: {error}") from None
-    return build_problem(data, name=path.stem if path.stem.isprintable() else "")
+    problem = build_problem(data, name=path.stem if path.stem.isprintable() else "")
+    return problem, data.get("evidence") or {}
+
+
+def read_text(path: Path) -> str:
+    """The text of a file that a user names, or a sentence."""
+    try:
+        return read_bytes(path).decode("utf-8-sig")  # some editors put a mark before the text
+    except UnicodeDecodeError as error:
+        raise ProblemError(f"{path}: is not UTF-8 text (byte {error.start})") from None
+    except (OSError, ValueError) as error:  # ValueError: a name no file can have
+        raise ProblemError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+def read_bytes(path: Path) -> bytes:
+    """All of a file, a pipe or a device, if that is at most ``MAX_BYTES``: what has no end is not read to its end.
+
+    Raises ``OSError`` and ``ValueError`` as ``Path.read_bytes`` does.
+    """
+    about = path.stat()
+    if about.st_size > MAX_BYTES:
+        raise ProblemError(f"{path}: the file has {about.st_size:,} bytes; at most {MAX_BYTES:,} are read")
+    if stat.S_ISFIFO(about.st_mode):
+        found = _from_pipe(path)
+    else:
+        with path.open("rb") as file:
+            found = file.read(MAX_BYTES + 1)
+    if len(found) > MAX_BYTES:
+        raise ProblemError(f"{path}: has more than {MAX_BYTES:,} bytes; at most so many are read")
+    return found
+
+
+def _from_pipe(path: Path) -> bytes:
+    """What comes out of a pipe. One with a name is refused where nobody comes to write: opening it would wait for ever."""
+    pipe, end, named = os.open(path, os.O_RDONLY | os.O_NONBLOCK), time.monotonic() + PATIENCE, path.resolve().is_fifo()
+    with os.fdopen(pipe, "rb", buffering=0) as file:
+        while (begun := file.read(1 << 16)) == b"" and named:
+            if time.monotonic() > end:
+                raise ProblemError(f"{path}: is a pipe that nobody writes to; expected a file, or a writer in {PATIENCE:g} s")
+            time.sleep(0.02)
+        os.set_blocking(pipe, True)
+        parts = [begun or b""]  # None: somebody is there, and has written nothing so far
+        while (room := MAX_BYTES + 1 - sum(map(len, parts))) and (part := file.read(min(room, 1 << 20))):
+            parts.append(part)
+        return b"".join(parts)
 
 
 def parse_problem(text: str, *, name: str = "", json_text: bool = False) -> Problem:

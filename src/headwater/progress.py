@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ class Reporter:
     """Tells how far something is. ``task`` says what is being done, ``share`` how much of it is, ``rate`` how fast."""
 
     def __init__(self) -> None:
-        self.console = Console(stderr=True)
+        self.console = Console(file=sys.stderr)
         self.bar = Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(),
@@ -93,9 +94,9 @@ def share_bar() -> Iterator[Callable[[str, float], None]]:
 @contextmanager
 def working(title: str) -> Iterator[None]:
     """A spinner on a terminal while something of unknown length goes on."""
-    console = Console(stderr=True)
+    console = Console(file=sys.stderr)
     if not console.is_terminal:
         yield
         return
-    with console.status(title):
+    with console.status(title, spinner="line"):
         yield

@@ -1,4 +1,4 @@
-"""Commented problem files to start from: ``headwater new KIND`` prints one."""
+"""Commented problem files to start from: ``headwater new KIND`` prints one. In ASCII, which is UTF-8 in any terminal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ name = "three curves"
 [latent]
 kind = "continuous"
 support = [0, 1]                                   # inf and -inf are allowed where the rewards stay finite
-distribution = { name = "beta", a = 4, b = 4 }     # optional: scipy's names (beta, uniform, norm, expon, …), cut to the support
+distribution = { name = "beta", a = 4, b = 4 }     # optional: scipy's names (beta, uniform, norm, expon, ...), cut to it
 # distribution = { sample = [0.2, 0.5, 0.7], weights = [1, 2, 1] }
 
 [arms]   # + - * / ** ( ) comparisons, pi, e, exp log sqrt abs sin cos tanh min max floor, where(condition, a, b)

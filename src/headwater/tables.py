@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
+from rich.text import Text as RichText
 
 from headwater.analysis import Analysis
 from headwater.arrays import Floats
@@ -17,6 +18,7 @@ from headwater.problem import Problem
 from headwater.regret_bounds import Bounds
 from headwater.report.limits import listing, rates, sentences, too_large
 from headwater.report.style import rough, short
+from headwater.terminal import writable
 
 if TYPE_CHECKING:
     from headwater.evaluation import Evaluation, LogEvaluation
@@ -30,8 +32,15 @@ if TYPE_CHECKING:
 MOST = 40
 
 
+class Text(RichText):
+    """A text that standard output can take, so that what is laid out around it has its true width."""
+
+    def __init__(self, text: str, style: str = "") -> None:
+        super().__init__(writable(text, sys.stdout.encoding), style)
+
+
 def _console() -> Console:
-    return Console(highlight=False, emoji=False)
+    return Console(file=sys.stdout, highlight=False, emoji=False)  # a file, or rich takes its encoding for UTF-8
 
 
 def print_analysis(problem: Problem, analysis: Analysis, limits: Bounds | None = None) -> None:
@@ -42,7 +51,7 @@ def print_analysis(problem: Problem, analysis: Analysis, limits: Bounds | None =
         title_justify="left",
     )
     for heading in ("arm", "mean", "gap", "pseudo-gap", "verdict", "reveals X"):
-        table.add_column(heading, justify="left" if heading in ("arm", "verdict", "reveals X") else "right")
+        table.add_column(Text(heading), justify="left" if heading in ("arm", "verdict", "reveals X") else "right")
     explored = rates(limits) if limits is not None and limits.upper > 0 else None
     if explored is not None:
         table.add_column("cheapest exploration", justify="right")
@@ -127,7 +136,7 @@ def print_latent(policy: Policy, law: LatentLaw) -> None:
     table = Table()
     table.add_column("value")
     for heading in ("likeliest", "at least", "at most"):
-        table.add_column(heading, justify="right")
+        table.add_column(Text(heading), justify="right")
 
     def row(name: str, value: Value) -> None:
         ends = ("–", "–") if law.contradicted else (_fixed(value.low), _fixed(value.high))
@@ -173,7 +182,7 @@ def print_simulation(run: Simulation) -> None:
     title = f"{run.problem.name or 'Problem'}: {run.replications:,} runs of {run.horizon:,} rounds, seed {run.seed}"
     table = Table(title=Text(title), title_justify="left")
     for heading in ("policy", "mean regret", "± s.e.", "median", "5 % to 95 %", "best arm pulled"):
-        table.add_column(heading, justify="left" if heading == "policy" else "right", no_wrap=heading == "policy")
+        table.add_column(Text(heading), justify="left" if heading == "policy" else "right", no_wrap=heading == "policy")
     results = run.to_dict()
     best = [arm for arm, gap in zip(run.problem.names, run.gaps, strict=True) if gap == 0]
     for name, row in results["policies"].items():
@@ -242,7 +251,7 @@ def _held_out_people(console: Console, found: Evaluation) -> None:
     console.print(Text(f"{found.problem.name or 'Problem'}: {size}", style="italic"))
     table = Table()
     for heading in ("population", "best arm", "the model's"):
-        table.add_column(heading)
+        table.add_column(Text(heading))
     for name in found.policies:
         table.add_column(Text(f"regret of\n{name}"), justify="right")
     for market in found.markets:
@@ -262,7 +271,7 @@ def _choices(console: Console, found: LogEvaluation) -> None:
     console.print(Text(f"{found.problem.name or 'Problem'}: {found.events:,} events", style="italic"))
     table = Table()
     for heading in ("choice", "method", "mean reward", "95 %", "effective events"):
-        table.add_column(heading, justify="left" if heading in ("choice", "method") else "right")
+        table.add_column(Text(heading), justify="left" if heading in ("choice", "method") else "right")
     for row in found.estimates.rows:
         ends = f"{row.low:.4g} to {row.high:.4g}"
         table.add_row(Text(row.choice), row.method, f"{row.value:.4g}", ends, f"{row.effective:,.0f}")
@@ -277,7 +286,7 @@ def print_sweep(rows: Sequence[Row]) -> None:
         title = f"{first.problem or first.run}: {first.replications:,} runs of {first.horizon:,} rounds, seed {first.seed}"
         table = Table(title=Text(title), title_justify="left", caption=f"{first.seconds:.2f} s", caption_justify="right")
         for heading in ("policy", "mean regret", "± s.e.", "median", "95 %"):
-            table.add_column(heading, justify="left" if heading == "policy" else "right", no_wrap=heading == "policy")
+            table.add_column(Text(heading), justify="left" if heading == "policy" else "right", no_wrap=heading == "policy")
         for row in (first, *rest):
             numbers = (row.regret_mean, row.regret_se, row.regret_p50, row.regret_p95)
             table.add_row(Text(row.policy), *map(short, numbers))
@@ -288,7 +297,7 @@ def print_panels(panels: Sequence[Panel]) -> None:
     """What the paper says of each of its cases, and what comes out."""
     table = Table(title=Text("The paper's problems"), title_justify="left")
     for heading in ("case", "the paper says", "computed", "agrees"):
-        table.add_column(heading)
+        table.add_column(Text(heading))
     for panel in panels:
         for n, check in enumerate(panel.checks):
             mark = Text("yes", style="green") if check.agrees else Text("no", style="bold yellow")

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from headwater.cli import evaluate, fit, runs, serve
-from headwater.cli.common import INTERRUPTED, File, Json, check_plot, check_target, print_json, stopped
+from headwater.cli.common import INTERRUPTED, File, Json, check_page, check_plot, print_json, stopped
 from headwater.errors import HeadwaterError, ProblemError
+from headwater.terminal import need_output, standard_streams
 
 if TYPE_CHECKING:
     from headwater.analysis import Analysis
@@ -185,7 +186,7 @@ def report(
     from headwater.report.page import write_report
     from headwater.simulation import load_simulation
 
-    check_target("--output", output)
+    check_page("--output", output)
     write_report([load_simulation(folder) for folder in results], output)
     typer.echo(f"The page is {output}: open it in a browser.", err=True)
 
@@ -236,12 +237,12 @@ def bench(
 
 def _stored_policy(file: Path, state: Path) -> Policy:
     """The policy that a JSON file stores, on the problem of another file."""
-    from headwater.files import load_problem
+    from headwater.files import load_problem, read_bytes
     from headwater.policies import from_state
 
     problem = load_problem(file)
     try:
-        stored = json.loads(state.read_text(encoding="utf-8"))
+        stored = json.loads(read_bytes(state).decode())
     except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, or nested without end
         raise ProblemError(f"--state: {state} is not JSON: {error}") from None
     return from_state(stored, problem)
@@ -263,8 +264,15 @@ def _plot(problem: Problem, analysis: Analysis, path: Path, limits: Bounds | Non
 
 def main() -> None:
     """Run the command line: bad input ends with status 2 and a sentence, never with a traceback."""
+    with standard_streams():
+        _run()
+
+
+def _run() -> None:
     try:
+        need_output()
         status = app(standalone_mode=False)
+        sys.stdout.flush()
     except HeadwaterError as error:
         _fail(*(str(error).splitlines() or ["something is wrong"]))
     except OSError as error:

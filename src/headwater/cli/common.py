@@ -19,6 +19,13 @@ File = Annotated[Path, typer.Argument(help="A problem file (.toml or .json).", s
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object to standard output, and nothing else there.")]
 
 
+def check_page(option: str, page: Path | None) -> None:
+    if page is not None and page.suffix != ".html":
+        raise ProblemError(f"{option}: got {page.name}; expected a name that ends in .html")
+    if page is not None:
+        check_target(option, page)
+
+
 def check_plot(plot: Path | None) -> None:
     if plot is not None and plot.suffix not in (".png", ".svg", ".html"):
         raise ProblemError(f"--plot: got {plot.name}; expected a name that ends in .png, .svg or .html")
@@ -36,8 +43,16 @@ def check_target(option: str, path: Path) -> None:
         raise ProblemError(f"{option}: {path} cannot be written")
 
 
+def check_free(option: str, path: Path | None, *, force: bool) -> None:
+    """Refuse to write over a file, which may be somebody's work, unless told to."""
+    if path is not None and os.path.lexists(path) and not force:
+        raise ProblemError(f"{option}: {path} is there already; choose another name, or overwrite it (--force)")
+
+
 def print_json(value: Any) -> None:
-    typer.echo(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+    """Letters as they are only in UTF-8, the encoding of JSON; escaped they are right in every other."""
+    unicode = (sys.stdout.encoding or "utf-8").lower().replace("-", "") == "utf8"
+    typer.echo(json.dumps(value, indent=2, ensure_ascii=not unicode, allow_nan=False))
 
 
 def command_line() -> str:

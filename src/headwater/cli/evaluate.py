@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from headwater.cli.common import File, Json, check_target, print_json
+from headwater.cli.common import File, Json, check_page, print_json
 from headwater.errors import ProblemError
 
 EXAMPLES = (
@@ -62,10 +62,7 @@ def evaluate(
     from headwater.evaluation import evaluate as run
     from headwater.progress import share_bar
 
-    if output is not None:
-        if output.suffix != ".html":
-            raise ProblemError(f"--output: got {output.name}; expected a name that ends in .html")
-        check_target("--output", output)
+    check_page("--output", output)
     with share_bar() as progress:
         found = run(
             file, data, arm=arm, reward=reward, propensity=propensity, segment=segment, time=time, missing=missing,

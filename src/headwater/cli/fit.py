@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from headwater.cli.common import Json, check_target, command_line, print_json
+from headwater.cli.common import Json, check_free, check_page, check_target, command_line, print_json
 from headwater.errors import ProblemError
 
 EXAMPLES = (
@@ -58,9 +58,10 @@ def fit(
     sample: Annotated[int, typer.Option(help="The most units that segments are learned from.")] = 20_000,
     seed: Annotated[int, typer.Option(help="The same seed gives the same problem.")] = 0,
     name: Annotated[str, typer.Option(help="The problem's name. Default: where the log came from.", show_default=False)] = "",
-    output: Annotated[Path, typer.Option(help="The problem file to write.")] = Path("problem.toml"),
+    output: Annotated[Path, typer.Option(help="The problem file to write; one that is there is kept.")] = Path("problem.toml"),
     page: Annotated[Path | None, _column("Write a page in plain words with pictures, and simulate new markets for it: a .html "
                                          "file.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite what --output and --page name, where it is there.")] = False,
     as_json: Json = False,
 ) -> None:  # fmt: skip
     """Learn a problem from the log of a control group: kinds of units, and what each arm pays to each of them."""
@@ -71,10 +72,9 @@ def fit(
     check_target("--output", output)
     if output.suffix != ".toml":
         raise ProblemError(f"--output: got {output.name}; expected a name that ends in .toml")
-    if page is not None:
-        check_target("--page", page)
-        if page.suffix != ".html":
-            raise ProblemError(f"--page: got {page.name}; expected a name that ends in .html")
+    check_page("--page", page)
+    for option, path in (("--output", output), ("--page", page)):
+        check_free(option, path, force=force)
     with share_bar() as progress:
         found = run(
             data, arm=arm, reward=reward, segment=segment, unit=unit, features=_listed(features), time=time,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +14,7 @@ from headwater.complaints import shown
 from headwater.errors import ProblemError
 from headwater.evaluation.events import Events, make_events
 from headwater.evaluation.people import People, make_people
-from headwater.files import load_problem
+from headwater.files import load_with_evidence
 from headwater.fitting import Fit
 from headwater.fitting.logs import Columns, Log, read_log
 from headwater.fitting.sources import open_source
@@ -52,10 +50,7 @@ def read_problem(given: Any) -> tuple[Problem, Mapping[str, Any]]:
         return given.problem, given.evidence()
     if not isinstance(given, (str, Path)):
         raise ProblemError(f"problem: got {shown(given)}; expected a Problem, a Fit or the path of a problem file")
-    problem, path = load_problem(given), Path(given)  # which refuses what is no problem file, in its own words
-    text = path.read_text(encoding="utf-8-sig")
-    body = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-    return problem, body.get("evidence") or {}
+    return load_with_evidence(given)
 
 
 def read_crowd(

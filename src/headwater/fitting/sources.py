@@ -108,7 +108,8 @@ def _file(path: Path) -> Source:
     found = sorted(path.parent.glob(path.name)) if several and path.parent.is_dir() else [path]
     for one in found:
         if not one.is_file():
-            raise ProblemError(f"{one}: {'is a folder' if one.is_dir() else 'there is no such file'}; expected a file of logs")
+            kind = "is a folder" if one.is_dir() else "is no ordinary file" if one.exists() else "there is no such file"
+            raise ProblemError(f"{one}: {kind}; expected a file of logs")
     if not found:
         raise ProblemError(f"{path}: no file has such a name")
     backend = _duckdb()
