@@ -71,12 +71,12 @@ def running(words: list[str], port: int) -> Iterator[subprocess.Popen[bytes]]:
         process.wait(timeout=30)
 
 
-def request_bytes(method: str, path: str, body: Any = None) -> bytes:
+def request_bytes(method: str, path: str, body: Any = None, key: str = "") -> bytes:
     data = b"" if body is None else json.dumps(body).encode()
-    head = (
-        f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
-    )
-    return head.encode() + data
+    lines = [f"{method} {path} HTTP/1.1", "Host: 127.0.0.1", "Content-Type: application/json", f"Content-Length: {len(data)}"]
+    if key:
+        lines.append(f"Authorization: Bearer {key}")
+    return "\r\n".join([*lines, "", ""]).encode() + data
 
 
 class Connection:
