@@ -237,6 +237,38 @@ def test_only_the_same_run_goes_on(change: dict[str, Any], message: str, tmp_pat
         simulate(PROBLEM, **(RUN | change), folder=tmp_path, resume=True)
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"seed": 5}, "holds an unfinished simulation with seed 4; expected seed 5 to go on with it; choose another folder"),
+        ({"horizon": 70}, "holds an unfinished simulation of 60 rounds or with other checkpoints; expected the same"),
+        ({"reward_range": 2.5}, r"holds an unfinished simulation with reward_range 9\.0; expected 2\.5 to go on"),
+        ({"distribution": [0.2, 0.3, 0.4, 0.1]}, "holds an unfinished simulation of another problem; expected this one"),
+    ],
+)
+@pytest.mark.parametrize("told", [True, False], ids=["of this release", "of release 0.1"])
+def test_only_the_same_unfinished_run_goes_on(
+    change: dict[str, Any], message: str, told: bool, tmp_path: Path, small: None
+) -> None:
+    """And what was finished of the other one stays."""
+    unfinished(tmp_path)
+    if not told:  # chunks of release 0.1 do not say of which run they are
+        (tmp_path / "chunks" / "run.json").unlink()
+        message = "holds an unfinished simulation of another kind or by another release"
+    before = chunk_files(tmp_path)
+    with pytest.raises(ResultsError, match=message):
+        simulate(PROBLEM, **(RUN | change), folder=tmp_path, resume=True)
+    assert chunk_files(tmp_path) == before
+    same(simulate(PROBLEM, **RUN, folder=tmp_path, resume=True), simulate(PROBLEM, **RUN))
+
+
+def test_chunks_of_another_release_are_not_passed_over(tmp_path: Path, small: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    unfinished(tmp_path)
+    monkeypatch.setattr(jobs, "__version__", "9.9")
+    with pytest.raises(ResultsError, match=r"holds an unfinished simulation by headwater \S+; expected 9\.9 to go on"):
+        simulate(PROBLEM, **RUN, folder=tmp_path, resume=True)
+
+
 def test_a_run_begun_with_force_goes_on(tmp_path: Path, small: None, counted: list[Chunk]) -> None:
     simulate(PROBLEM, **RUN, folder=tmp_path)
     other = RUN | {"seed": 5}

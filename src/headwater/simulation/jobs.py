@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from headwater import __version__
 from headwater.arrays import Floats
 from headwater.errors import ResultsError
 from headwater.policies.rules import Spec
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from distributed import Client
 
 __all__ = ["Job", "Tally", "run_jobs"]
+
+OR_ELSE = "to go on with it; choose another folder, or overwrite it (--force)"
 
 
 class Tally(NamedTuple):
@@ -79,19 +82,36 @@ class Job:
             self.store.clear()
         elif self.store.keys and not resume:
             raise ResultsError(f"{folder}: holds an unfinished simulation; go on with it (--resume) or overwrite it (--force)")
+        if self.store.keys:
+            self._check_unfinished(self.store, folder)
         for chunk in self.chunks:
             if (outcome := self.store.read(chunk)) is not None:
                 self.done[chunk] = outcome
         if resume and place.exists("manifest.json"):
             self._recall(load_simulation(folder), folder)
 
+    def _check_unfinished(self, store: ChunkStore, folder: str | Path) -> None:
+        """Refuse to go on with the chunks of another run: they would neither be used nor be missed."""
+        if (run := store.run()) is not None:
+            old, release = run
+            same = old.problem == self.setting.problem
+            difference = self._difference(same, old.seed, old.reward_range, old.checkpoints, old.engine)
+            if not difference and release != __version__:
+                difference = f"holds a simulation by headwater {release}; expected {__version__}"
+        else:
+            known = any(chunk.key in store.keys for chunk in self.chunks)
+            difference = "" if known else "holds a simulation of another kind or by another release; expected this one"
+        if difference:
+            raise ResultsError(f"{folder}: {difference.replace('a simulation', 'an unfinished simulation')} {OR_ELSE}")
+
     def _recall(self, old: Simulation, folder: str | Path) -> None:
         """Take over what a saved simulation has of this job. It goes to the store: saving will replace the old files."""
         assert self.store is not None
-        if difference := self._difference(old):
+        rounds = tuple(old.rounds.tolist())
+        if difference := self._difference(old.problem == self.problem, old.seed, old.reward_range, rounds, old.engine):
             if self.done:  # begun with --force
                 return
-            raise ResultsError(f"{folder}: {difference} to go on with it; choose another folder, or overwrite it (--force)")
+            raise ResultsError(f"{folder}: {difference} {OR_ELSE}")
         for chunk in self.missing:
             known = old.outcomes.get(chunk.spec.title) if chunk.spec is not None else _followed(old.oracle)
             if known is not None and len(known.reward) >= chunk.first + chunk.size:
@@ -105,18 +125,19 @@ class Job:
             if chunk.key not in self.store.keys:
                 self.store.write(chunk, outcome)
 
-    def _difference(self, old: Simulation) -> str:
-        """In what a saved simulation is another one, in words."""
-        if old.problem != self.problem:
+    def _difference(self, same: bool, seed: int, reward_range: float, rounds: tuple[int, ...], engine: str) -> str:
+        """In what another simulation, of the ``same`` problem or not, is not this one, in words."""
+        mine = self.setting
+        if not same:
             return "holds a simulation of another problem; expected this one"
-        if old.seed != self.setting.seed:
-            return f"holds a simulation with seed {old.seed}; expected seed {self.setting.seed}"
-        if old.reward_range != self.setting.reward_range:
-            return f"holds a simulation with reward_range {old.reward_range}; expected {self.setting.reward_range}"
-        if old.rounds.tolist() != list(self.setting.checkpoints):
-            return f"holds a simulation of {old.horizon} rounds or with other checkpoints; expected the same checkpoints"
-        if old.engine != self.setting.engine:
-            return f"holds a simulation by the engine {old.engine}; expected {self.setting.engine}"
+        if seed != mine.seed:
+            return f"holds a simulation with seed {seed}; expected seed {mine.seed}"
+        if reward_range != mine.reward_range:
+            return f"holds a simulation with reward_range {reward_range}; expected {mine.reward_range}"
+        if rounds != mine.checkpoints:
+            return f"holds a simulation of {rounds[-1]} rounds or with other checkpoints; expected the same checkpoints"
+        if engine != mine.engine:
+            return f"holds a simulation by the engine {engine}; expected {mine.engine}"
         return ""
 
     def take(self, chunk: Chunk, outcome: Outcome) -> None:

@@ -1,18 +1,21 @@
 """Finished chunks in a folder: each written once, whole, and checked when it is read.
 
 A file carries a digest of its chunk's key and its content. One that was cut off, changed or renamed is not read: its chunk is
-done again.
+done again. Beside them stands which run they are of, so that another one that would go on there can be told what differs.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
+from dataclasses import asdict
 from io import BytesIO
 
 import numpy as np
 
+from headwater import __version__
 from headwater.errors import ResultsError
-from headwater.simulation.chunks import Chunk
+from headwater.simulation.chunks import Chunk, Setting
 from headwater.simulation.folders import DRAFT, Folder
 from headwater.simulation.results import Outcome
 
@@ -20,6 +23,8 @@ __all__ = ["ChunkStore"]
 
 MAGIC = b"headwater-chunk-1\n"
 SUFFIX = ".chunk"
+RUN = "run.json"
+"""Says of which run the chunks are: its setting, and the release that did them."""
 
 
 class ChunkStore:
@@ -44,10 +49,20 @@ class ChunkStore:
             self.keys.discard(chunk.key)
         return outcome
 
+    def run(self) -> tuple[Setting, str] | None:
+        """The setting of the run that the chunks are of, and the release; None where that is not known."""
+        try:
+            told = json.loads(self.folder.read(RUN))
+            return Setting(**told["setting"] | {"checkpoints": tuple(told["setting"]["checkpoints"])}), str(told["headwater"])
+        except (OSError, ValueError, KeyError, TypeError):  # chunks of release 0.1, or a file that was cut off
+            return None
+
     def write(self, chunk: Chunk, outcome: Outcome) -> None:
         try:
             if not self.keys:
                 self.folder.make()
+                with self.folder.writing(RUN) as file:
+                    file.write(json.dumps({"setting": asdict(chunk.setting), "headwater": __version__}).encode())
             with self.folder.writing(chunk.key + SUFFIX) as file:
                 file.write(encode(chunk.key, outcome))
         except OSError as error:
@@ -60,7 +75,7 @@ class ChunkStore:
     def clear(self) -> None:
         """Remove all chunks, and what is left of those half written; nothing else that may be there."""
         try:
-            self.folder.remove(*(name for name in self.folder.names() if name.endswith((SUFFIX, DRAFT))))
+            self.folder.remove(*(name for name in self.folder.names() if name.endswith((SUFFIX, DRAFT)) or name == RUN))
             self.folder.drop()
         except OSError as error:
             raise ResultsError(f"{self.folder}: cannot be removed: {error.strerror or error}") from None
