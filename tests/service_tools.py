@@ -11,6 +11,7 @@ import httpx2
 
 from headwater.service.app import Limits, create_app
 from headwater.service.desk import Desk
+from headwater.service.models import Models
 from headwater.service.server import bind, server_of
 from headwater.service.store import Store
 
@@ -24,10 +25,10 @@ ADS: dict[str, Any] = {
 class Running:
     """A service until the ``with`` block ends; requests go through ``http``."""
 
-    def __init__(self, address: str, limits: Limits | None = None) -> None:
+    def __init__(self, address: str, limits: Limits | None = None, *, models: Models | None = None) -> None:
         self.store = Store(address)
         self.store.open()
-        self.app = create_app(self.store, limits or Limits(rate=0))
+        self.app = create_app(self.store, limits or Limits(rate=0), models=models)
         self.server, self.socket = server_of(self.app), bind("127.0.0.1", 0)
         self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.socket]}, daemon=True)
 

@@ -250,7 +250,7 @@ def _answer(task: Callable[..., Any], arguments: dict[str, Any]) -> dict[str, An
         return {"refused": (error.status, str(error), error.code, error.details)}
     except HeadwaterError as error:
         return {"lines": str(error).splitlines()}
-    except MemoryError:
+    except (MemoryError, SystemError):  # the second: C code that found no memory, and did not say so
         return {"memory": True}
     except Exception as error:  # the parent answers for it
         log.exception("a task failed")
