@@ -44,11 +44,11 @@ def say(text: str) -> None:
 
 
 class Helper:
-    """A process that does the tasks of ``loads.py``, one at a time. Those who disturb give way to the service: they have a
-    machine of their own where it matters."""
+    """A process that does the tasks of ``loads.py``, one at a time. Those who disturb stand ``aside`` when the service or its
+    visitors want a processor: they have a machine of their own where it matters."""
 
-    def __init__(self, nice: int = 0) -> None:
-        words = [sys.executable, str(Path(__file__).with_name("loads.py")), str(nice)]
+    def __init__(self, *, aside: bool = False) -> None:
+        words = [sys.executable, str(Path(__file__).with_name("loads.py")), *(["aside"] if aside else [])]
         self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def start(self, task: str, **arguments: Any) -> None:
@@ -245,7 +245,7 @@ class Arena:
     def __init__(self, address: str, folder: Path, seconds: float, *, files: int | None = None) -> None:
         self.seconds, self.server = seconds, Server(address, folder, files=files)
         self.address, self.port, self.keys = address, self.server.port, make_keys(address)
-        self.victims, self.attacker = Helper(), Helper(nice=10)
+        self.victims, self.attacker = Helper(), Helper(aside=True)
         self.campaigns: list[str] = []
 
     def __enter__(self) -> Arena:

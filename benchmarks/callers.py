@@ -6,8 +6,9 @@
 
 The service is ``headwater serve``, a process of its own, with a key of each role. Visitors ask for 200 decisions a second over
 four campaigns (c-ucb and joint-ucb, K = 3, J = 5), one by one and each with its reward, from another process; attackers are a
-third one. Windows without and with an attack take turns against the same server, and the 99th percentiles' medians are
-compared: an attack should not make that of the others' decisions more than twice as long. Everything stays on this machine.
+third one, which gives way wherever they share a core. Windows without and with an attack take turns against the same server,
+and the 99th percentiles' medians are compared: an attack should not make that of the others' decisions more than twice as
+long. Everything stays on this machine.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -47,7 +48,8 @@ def brief(answer: httpx2.Response) -> str:
 
 
 def last_line(text: str) -> str:
-    return (text.strip().splitlines() or [""])[-1][:160]
+    """Without the folder where this happens to run."""
+    return re.sub(r"(sqlite|postgresql)://\S*/", "…/", (text.strip().splitlines() or [""])[-1])[:160]
 
 
 @contextlib.contextmanager

@@ -234,39 +234,43 @@ async def reward_many(request: Request, body: wire.RewardsBody) -> Response:
 # What is known.
 
 
+def _found(answer: bytes) -> Response:
+    return Response(answer, media_type="application/json")
+
+
 @router.get("/campaigns/{id}/state", response_model=dict[str, Any], responses=refusals(404), tags=["knowledge"])
 async def read_state(request: Request, id: str) -> Response:  # noqa: A002
     """What the policy has counted; ``state`` is what ``headwater explain --state`` and Python's from_state read."""
     require(request, "read")
-    return json_response(await _reading(request).look(id, "state"))
+    return _found(await _reading(request).look(id, "state"))
 
 
 @router.get("/campaigns/{id}/explanation", response_model=dict[str, Any], responses=refusals(404), tags=["knowledge"])
 async def read_explanation(request: Request, id: str) -> Response:  # noqa: A002
     """What would be shown next, and where every arm stands, in words."""
     require(request, "read")
-    return JSONResponse(await _reading(request).look(id, "explanation"))
+    return _found(await _reading(request).look(id, "explanation"))
 
 
 @router.get("/campaigns/{id}/latent", response_model=dict[str, Any], responses=refusals(404), tags=["knowledge"])
 async def read_latent(request: Request, id: str, confidence: Confidence = 0.95) -> Response:  # noqa: A002
     """Who comes: the likeliest mix of X, an interval for every value, and what looks alike."""
     require(request, "read")
-    return JSONResponse(await _reading(request).look(id, "latent", confidence=confidence))
+    return _found(await _reading(request).look(id, "latent", confidence=confidence))
 
 
 @router.get("/campaigns/{id}/report", response_model=dict[str, Any], responses=refusals(404), tags=["knowledge"])
-async def read_report(request: Request, id: str) -> JSONResponse:  # noqa: A002
+async def read_report(request: Request, id: str) -> Response:  # noqa: A002
     """Which arm is best and how sure that is, means with intervals, regret avoided against UCB1, alarms."""
     require(request, "read")
-    return JSONResponse(await _reading(request).report(id))
+    return _found(await _reading(request).report(id))
 
 
 @router.get("/campaigns/{id}/series", response_model=dict[str, Any], responses=refusals(404), tags=["knowledge"])
-async def read_series(request: Request, id: str) -> JSONResponse:  # noqa: A002
+async def read_series(request: Request, id: str) -> Response:  # noqa: A002
     """Decisions by arm over time."""
     require(request, "read")
-    return JSONResponse(await _reading(request).series(id))
+    return _found(await _reading(request).series(id))
 
 
 @router.get("/campaigns/{id}/events", response_model=dict[str, Any], responses=refusals(404), tags=["knowledge"])

@@ -68,6 +68,7 @@ def create_app(store: Store, limits: Limits | None = None, *, models: Models | N
         await app.state.checking.stop()
         await asyncio.to_thread(desk.stop)
         reading.close()
+        app.state.exports.close()
         store.close()
 
     app = Service(

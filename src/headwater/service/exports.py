@@ -1,7 +1,8 @@
 """The decision log as one file, CSV or Parquet, read a page at a time.
 
-A page is read on a connection of its own and in one thread for all exports; nothing is held while a client is slow. All pages
-show the log as it was when the first was asked for: both logs are only ever added to.
+Pages are read and written as text in one process for all exports, beside the one that decides: two dozen of them at once made
+decisions wait for Python's lock. Nothing is held while a client is slow. All pages show the log as it was when the first was
+asked for: both logs are only ever added to.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import csv
 import io
 import tempfile
 from collections.abc import AsyncIterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +22,13 @@ from starlette.types import Receive, Scope, Send
 from headwater.service.answers import ServiceError
 from headwater.service.desk import Desk
 from headwater.service.logs import COLUMNS, Log, log_of, table_rows
+from headwater.service.store import Store
+from headwater.service.worker import Allowance, Worker
 
 PAGE = 1000
 """Rows that are read at a time: some ten milliseconds of work."""
+ONE = Allowance(60.0)
+"""What reading a page may take."""
 AT_A_TIME = 64
 """Exports under way."""
 FORMULA = tuple("=+-@\t\r\n")
@@ -35,7 +41,11 @@ class Exports:
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
         self.under_way = 0
+        self._worker = Worker(__name__, what="a page of this log", who="the service")
         self._limiter = CapacityLimiter(1)
+
+    def close(self) -> None:
+        self._worker.close()
 
     async def response(self, slug: str, kind: str) -> StreamingResponse | FileResponse:
         """The whole log of a campaign as a file."""
@@ -59,28 +69,20 @@ class Exports:
         with self.desk.campaign(slug) as campaign:
             return log_of(campaign)
 
-    async def pages(self, log: Log) -> AsyncIterator[list[dict[str, Any]]]:
-        """The rows, a page at a time."""
+    async def pages(self, log: Log, kind: str) -> AsyncIterator[Any]:
+        """The rows, a page at a time: texts, or tables."""
+        address = self.desk.store.url.render_as_string(hide_password=False)
         for low in range(0, log.decided, PAGE):
-            yield await to_thread.run_sync(self._page, log, low, limiter=self._limiter)
-
-    def _page(self, log: Log, low: int) -> list[dict[str, Any]]:
-        with self.desk.store.aside() as connection:
-            return table_rows(connection, log, low, PAGE)
+            place = {"address": address, "log": log, "low": low}
+            yield await to_thread.run_sync(self._worker.call, kind, place, ONE, limiter=self._limiter)
 
     async def _parquet(self, log: Log, path: Path) -> Path:
         """A file in row groups of a page each."""
-        import pyarrow as pa
         from pyarrow import parquet
 
-        whole, real = {"number", "version", "known"}, {"propensity", "reward"}
-        kinds = [(name, pa.int64() if name in whole else pa.float64() if name in real else pa.string()) for name in COLUMNS]
-        schema = pa.schema(kinds)
-        with parquet.ParquetWriter(path, schema) as writer:
-            async for rows in self.pages(log):
-                await to_thread.run_sync(
-                    lambda rows: writer.write_table(pa.Table.from_pylist(rows, schema=schema)), rows, limiter=self._limiter
-                )
+        with parquet.ParquetWriter(path, _schema()) as writer:
+            async for table in self.pages(log, "parquet"):
+                await to_thread.run_sync(writer.write_table, table, limiter=self._limiter)
         return path
 
 
@@ -93,8 +95,8 @@ class CsvExport(StreamingResponse):
 
     async def _parts(self, log: Log) -> AsyncIterator[str]:
         yield csv_page([], header=True)
-        async for rows in self.exports.pages(log):
-            yield csv_page(rows)
+        async for text in self.exports.pages(log, "csv"):
+            yield text
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.exports.under_way += 1
@@ -129,3 +131,38 @@ def csv_page(rows: list[dict[str, Any]], *, header: bool = False) -> str:
         texts = {name: "'" + row[name] for name in ("arm", "choice", "unit") if row[name] and row[name].startswith(FORMULA)}
         writer.writerow({**row, **texts})
     return out.getvalue()
+
+
+def _schema() -> Any:
+    """The columns of a table, as pyarrow has them."""
+    import pyarrow as pa
+
+    whole, real = {"number", "version", "known"}, {"propensity", "reward"}
+    kinds = [(name, pa.int64() if name in whole else pa.float64() if name in real else pa.string()) for name in COLUMNS]
+    return pa.schema(kinds)
+
+
+# In the process beside the service.
+
+
+@lru_cache(maxsize=1)
+def _store(address: str) -> Store:
+    return Store(address)
+
+
+def _rows(address: str, log: Log, low: int) -> list[dict[str, Any]]:
+    with _store(address).aside() as connection:
+        return table_rows(connection, log, low, PAGE)
+
+
+def _text(address: str, log: Log, low: int) -> str:
+    return csv_page(_rows(address, log, low))
+
+
+def _table(address: str, log: Log, low: int) -> Any:
+    import pyarrow as pa
+
+    return pa.Table.from_pylist(_rows(address, log, low), schema=_schema())
+
+
+TASKS = {"csv": _text, "parquet": _table}
