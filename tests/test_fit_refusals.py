@@ -109,6 +109,18 @@ def test_refused(rows: Any, how: dict[str, Any], expected: str) -> None:
     assert expected in str(caught.value)
 
 
+@pytest.mark.parametrize("odd", ["inf", "-infinity", "infinity"])
+@pytest.mark.parametrize("numbers", [False, True])
+def test_a_time_without_end_is_refused(odd: str, numbers: bool, tmp_path: Path) -> None:
+    """DuckDB reads these as dates; Python has none such."""
+    rows = [f"a{i % 3},{i * 7 % 2},s{i % 2},{i if numbers else f'2024-01-{i % 28 + 1:02}'}" for i in range(120)]
+    rows[7] = f"a1,1,s1,{odd}"
+    log = tmp_path / "log.csv"
+    log.write_text("\n".join(["arm,won,who,at", *rows]), encoding="utf-8")
+    with pytest.raises(hw.ProblemError, match=r'column "at": got a time without end in 1 rows; expected dates of the years'):
+        hw.fit(log, arm="arm", reward="won", segment="who", time="at")
+
+
 def test_files_refused(tmp_path: Path) -> None:
     (tmp_path / "bad.parquet").write_bytes(b"no parquet")
     (tmp_path / "sub.csv").mkdir()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
@@ -226,9 +225,3 @@ def test_what_is_no_whole_number_is_no_count(database: str, count: Any) -> None:
         assert error["message"].startswith("count: "), json.dumps(error)
         for value in (True, "5"):
             service.reward(service.decide(slug)["id"], value, 422)
-
-
-def test_threads_of_a_service_end_with_it(database: str) -> None:
-    with Running(database) as service:
-        service.campaign()
-    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("headwater-")]
