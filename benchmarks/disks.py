@@ -49,7 +49,7 @@ def brief(answer: httpx2.Response) -> str:
 
 def last_line(text: str) -> str:
     """Without the folder where this happens to run."""
-    return re.sub(r"(sqlite|postgresql)://\S*/", "…/", (text.strip().splitlines() or [""])[-1])[:160]
+    return re.sub(r"(sqlite:\S*/|postgresql\S*: )", "…/", (text.strip().splitlines() or [""])[-1])[:160]
 
 
 @contextlib.contextmanager

@@ -212,7 +212,7 @@ def request(http: httpx2.Client, method: str, path: str, rng: random.Random, fou
     if rng.random() < 0.1:
         content = mangled(content.decode(), rng)
     kind = rng.choice(["application/json"] * 8 + ["text/plain", "application/x-www-form-urlencoded"])
-    more = (
+    more: dict[str, Any] = (
         {"content": content, "headers": {**headers, "Content-Type": kind}}
         if method in ("POST", "PATCH", "PUT")
         else {"headers": headers}

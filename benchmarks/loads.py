@@ -185,7 +185,8 @@ def endless_head(port: int, seconds: float) -> dict[str, Any]:
 
 
 def half_open(port: int, count: int, seconds: float, again: bool) -> dict[str, Any]:
-    """So many connections with half a head, or nothing; how many live at the end. ``again``: whoever is closed comes back."""
+    """So many connections with half a head, or nothing; how many live at the end. ``again``: whoever is closed comes back
+    within a second."""
 
     def opened(i: int) -> socket.socket | None:
         with suppress(OSError):
@@ -199,15 +200,16 @@ def half_open(port: int, count: int, seconds: float, again: bool) -> dict[str, A
     end = time.perf_counter() + seconds
     held = [opened(i) for i in range(count)]
     refused = held.count(None)
+    turn = 0
     while (left := end - time.perf_counter()) > 0:
-        time.sleep(min(left, 1.0))
-        for i, one in enumerate(held):
-            if again and not alive(one):
+        time.sleep(min(left, 0.02))
+        turn += 1
+        for i in range(turn % 50, count if again else 0, 50):
+            one = held[i]
+            if not alive(one):
                 if one is not None:
                     one.close()
                 held[i] = opened(i)
-                if time.perf_counter() > end:
-                    break
     living = sum(alive(one) for one in held)
     for one in held:
         if one is not None:

@@ -219,7 +219,7 @@ def _profile(table: ibis.Table, columns: Columns, label: str) -> Log:
     for key in keys:
         usable &= table[key].notnull()
     finite = table.filter(usable)
-    endless = {"endless": _endless(table.time).sum()} if columns.time else {}
+    endless = {} if columns.time is None or (odd := _endless(table.time)) is None else {"endless": odd.sum()}
     query = table.aggregate(rows=table.count(), infinite=table.reward.isinf().sum(), **endless, **blank)
     within = finite.aggregate(
         usable=finite.count(),
@@ -243,14 +243,14 @@ def _profile(table: ibis.Table, columns: Columns, label: str) -> Log:
 
 
 def _endless(when: Any) -> Any:
-    """Whether a time is infinite, or a date beyond those that have a name here."""
+    """Whether a time is infinite, or a date beyond those that have a name here; None for times that cannot be."""
     ibis, kind = need_ibis(), when.type()
     if kind.is_floating():
         return when.isinf()
     if kind.is_date() or kind.is_timestamp():
         day = when.cast("date")
         return (day > ibis.date("9999-12-31")) | (day < ibis.date("0001-01-01"))
-    return ibis.literal(False)
+    return None
 
 
 def _check_profile(raw: dict[str, Any], seen: dict[str, Any], columns: Columns, label: str) -> None:
@@ -262,8 +262,8 @@ def _check_profile(raw: dict[str, Any], seen: dict[str, Any], columns: Columns, 
     if raw["infinite"]:
         raise ProblemError(f"column {shown(name)}: got infinity in {int(raw['infinite']):,} rows; expected finite rewards")
     if raw.get("endless"):
-        wanted = "expected dates of the years 1 to 9999, or finite numbers"
-        raise ProblemError(f"column {shown(columns.time)}: got a time without end in {int(raw['endless']):,} rows; {wanted}")
+        expected = "expected dates of the years 1 to 9999, or finite numbers"
+        raise ProblemError(f"column {shown(columns.time)}: got a time without end in {int(raw['endless']):,} rows; {expected}")
     if max(abs(seen["low"]), abs(seen["high"])) > 1e300:
         raise ProblemError(f"column {shown(name)}: got rewards up to {seen['high']:g}; expected them within ±1e300")
     if seen["low"] == seen["high"]:

@@ -2,8 +2,8 @@
 
 uvicorn's protocol reads a head of any length and waits for the rest of a request for ever. Here the request line, every header
 and all of them have a most, checked while they come in; a head, a body and an answer that nobody takes have a time; and where
-there are too many connections the one whose client was waited for the longest makes room. What is closed is counted, and said
-in one line of the log a minute.
+there are too many connections one that has asked for nothing makes room, or the one whose client was waited for the longest.
+What is closed is counted, and said in one line of the log a minute.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ FRAMING = 8
 """Bytes around each byte of a body that may come in chunks of one."""
 LINGER = 1.0
 """Seconds for which a refused client may go on sending, so that it sees the answer."""
+GRACE = 0.1
+"""Seconds that a new connection has to begin in before it counts as one that only stands there."""
 QUIET = 60.0
 """Seconds between two lines in the log."""
 
@@ -89,11 +91,21 @@ class Crowd:
             self._timer = one.loop.call_later(1.0, self._sweep, one.loop)
         if self.count <= self.most:
             return True
-        oldest = [next(iter(group.items())) for group in (self.idle, self.heads, self.bodies, self.stuck) if group]
-        if not oldest:
+        if (oldest := self._oldest()) is None:
             return False
-        min(oldest, key=lambda item: item[1])[0].drop("made room for others")
+        oldest.drop("made room for others")
         return True
+
+    def _oldest(self) -> Connection | None:
+        """Whom to send away: who has asked for nothing yet, though there was time to; else whoever was waited for the longest.
+
+        Those who have been served go last: they would come back, behind everybody who waits to be let in.
+        """
+        strangers = next(iter(self.heads.items()), None)
+        if strangers is not None and strangers[1] < time.monotonic() - GRACE:
+            return strangers[0]
+        oldest = [next(iter(group.items())) for group in (self.idle, self.heads, self.bodies, self.stuck) if group]
+        return min(oldest, key=lambda item: item[1])[0] if oldest else None
 
     def leave(self, one: Connection) -> None:
         self.count -= 1

@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import tempfile
+import time
 from collections.abc import AsyncIterator
 from functools import lru_cache
 from pathlib import Path
@@ -74,7 +75,14 @@ class Exports:
         address = self.desk.store.url.render_as_string(hide_password=False)
         for low in range(0, log.decided, PAGE):
             place = {"address": address, "log": log, "low": low}
-            yield await to_thread.run_sync(self._worker.call, kind, place, ONE, limiter=self._limiter)
+            yield await to_thread.run_sync(self._page, kind, place, limiter=self._limiter)
+
+    def _page(self, kind: str, place: dict[str, Any]) -> Any:
+        start = time.monotonic()
+        page = self._worker.call(kind, place, ONE)
+        if self.under_way > 1:  # the database has other things to do
+            time.sleep(time.monotonic() - start)
+        return page
 
     async def _parquet(self, log: Log, path: Path) -> Path:
         """A file in row groups of a page each."""

@@ -6,6 +6,7 @@ this machine only and everybody who reaches it may do everything; requests that 
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import time
 from collections import OrderedDict
@@ -33,6 +34,9 @@ OPEN = ("/healthz", "/readyz", "/login", "/logout", "/static/", "/favicon.ico")
 MOST_CALLERS = 10_000
 WRONG_RATE = 10.0
 """Requests without a key that is known, a second and address, that are answered; twice as many at once."""
+TARRY, MOST_TARRY = 0.5, 50
+"""Seconds for which the answer to a guess too many is kept back, so that whoever waits for it guesses slowly; and how many are
+kept back at the most."""
 
 
 class Buckets:
@@ -63,6 +67,7 @@ class Gate:
         self.app, self.desk, self.metrics, self.body_limit = app, desk, metrics, body_limit
         self.lanes = Lanes(quick)
         self.buckets, self.wrong = Buckets(rate), Buckets(WRONG_RATE)
+        self._kept_back = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -85,6 +90,8 @@ class Gate:
             else:
                 await _answer(handler, Request(scope, limited), sent)
         except ServiceError as error:
+            if error.status == 429 and "Connection" in error.headers:
+                await self._tarry()
             if wants_page(scope):
                 await for_people(scope, error.status, str(error), error.headers)(scope, receive, sent)
             else:
@@ -122,6 +129,14 @@ class Gate:
             return None
         state["session"] = session.id
         return key
+
+    async def _tarry(self) -> None:
+        if self._kept_back < MOST_TARRY:
+            self._kept_back += 1
+            try:
+                await asyncio.sleep(TARRY)
+            finally:
+                self._kept_back -= 1
 
     def guess(self, caller: str) -> None:
         """Count a request without a key that is known; from too many on, each ends its connection."""
