@@ -104,7 +104,8 @@ def table(rng: random.Random) -> bytes:
         rows = [[value if k == column else cell for k, cell in enumerate(row)] for row in rows]
     quoted = rng.random() < 0.8
     cells = [['"' + cell.replace('"', '""') + '"' if quoted else cell for cell in row] for row in [names, *rows]]
-    text = rng.choice(["\n", "\n", "\r\n"]).join(rng.choice([",", ",", ",", ";", "\t"]).join(row) for row in cells)
+    comma = rng.choice([",", ",", ",", ";", "\t"])
+    text = rng.choice(["\n", "\n", "\r\n"]).join(comma.join(row) for row in cells)
     data = text.encode(rng.choice(["utf-8"] * 8 + ["utf-16", "utf-8-sig"]), "replace")
     if rng.random() < 0.05 and data:
         at = rng.randrange(len(data))
