@@ -33,7 +33,7 @@ RATE = 200.0
 POLICIES = ("c-ucb", "joint-ucb", "c-ucb", "joint-ucb")
 START = 300.0
 """Seconds that a server may take to answer, on however busy a machine."""
-PAIRS = 3
+PAIRS = 5
 LIST = "/v1/campaigns"
 MOST = 2.0
 """By how much an attack may lengthen the 99th percentile of the others' decisions."""

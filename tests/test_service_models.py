@@ -156,6 +156,8 @@ def test_slow_downloads_keep_nobody_waiting(database: str) -> None:
             slow.sendall(request)
             assert slow.recv(12) == b"HTTP/1.1 200"
         until(lambda: service.app.state.exports.under_way == 25)
+        one_more = service.get(f"/v1/campaigns/{slug}/export", 429)
+        assert one_more["error"]["message"] == "25 exports of yours are under way; read those first"
         for n in range(5):
             assert service.decide(others)["id"] == f"others.{n + 1}"
             assert len(service.get("/v1/campaigns")["campaigns"]) == 2

@@ -192,14 +192,14 @@ def get_decision(request: Request, id: str) -> JSONResponse:  # noqa: A002
 @router.get(
     "/campaigns/{id}/export",
     response_class=Response,
-    responses={200: {"content": {"text/csv": {}, "application/vnd.apache.parquet": {}}}, **refusals(404)},
+    responses={200: {"content": {"text/csv": {}, "application/vnd.apache.parquet": {}}}, **refusals(404, 429, 503)},
     tags=["decisions"],
 )
 async def export_log(request: Request, id: str, format: Literal["csv", "parquet"] = "csv") -> Response:  # noqa: A002
     """The whole decision log as one file."""
     require(request, "read")
     exports: Exports = request.app.state.exports
-    return await exports.response(id, format)
+    return await exports.response(id, format, request.state.caller)
 
 
 # Rewards.

@@ -11,6 +11,7 @@ import csv
 import io
 import tempfile
 import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from functools import lru_cache
 from pathlib import Path
@@ -24,14 +25,14 @@ from headwater.service.answers import ServiceError
 from headwater.service.desk import Desk
 from headwater.service.logs import COLUMNS, Log, log_of, table_rows
 from headwater.service.store import Store
-from headwater.service.worker import Allowance, Worker
+from headwater.service.worker import LAST, Allowance, Worker
 
 PAGE = 1000
 """Rows that are read at a time: some ten milliseconds of work."""
 ONE = Allowance(60.0)
 """What reading a page may take."""
-AT_A_TIME = 64
-"""Exports under way."""
+AT_A_TIME, OF_ONE = 100, 25
+"""Exports under way, in all and for one caller."""
 FORMULA = tuple("=+-@\t\r\n")
 """What a formula, or a cell that hides one, begins with."""
 
@@ -41,30 +42,44 @@ class Exports:
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
-        self.under_way = 0
-        self._worker = Worker(__name__, what="a page of this log", who="the service")
+        self._under_way: Counter[str] = Counter()  # by caller
+        self._worker = Worker(__name__, what="a page of this log", who="the service", nice=LAST)
         self._limiter = CapacityLimiter(1)
 
     def close(self) -> None:
         self._worker.close()
 
-    async def response(self, slug: str, kind: str) -> StreamingResponse | FileResponse:
+    @property
+    def under_way(self) -> int:
+        return self._under_way.total()
+
+    def begin(self, caller: str) -> None:
+        self._under_way[caller] += 1
+
+    def end(self, caller: str) -> None:
+        self._under_way[caller] -= 1
+        if not self._under_way[caller]:
+            del self._under_way[caller]
+
+    async def response(self, slug: str, kind: str, caller: str) -> StreamingResponse | FileResponse:
         """The whole log of a campaign as a file."""
+        if self._under_way[caller] >= OF_ONE:
+            raise ServiceError(429, f"{OF_ONE} exports of yours are under way; read those first", headers={"Retry-After": "10"})
         if self.under_way >= AT_A_TIME:
             raise ServiceError(503, f"{AT_A_TIME} exports are under way; try again later", headers={"Retry-After": "10"})
         log = await to_thread.run_sync(self._log, slug)
         attach = {"Content-Disposition": f'attachment; filename="{slug}.{kind}"'}
         if kind == "csv":
-            return CsvExport(self, log, headers=attach)
+            return CsvExport(self, caller, log, headers=attach)
         folder = tempfile.TemporaryDirectory(prefix="headwater-")
-        self.under_way += 1
+        self.begin(caller)
         try:
             path = await self._parquet(log, Path(folder.name) / f"{slug}.parquet")
         except BaseException:
-            self.under_way -= 1
+            self.end(caller)
             folder.cleanup()
             raise
-        return ParquetExport(self, folder, path, headers=attach)
+        return ParquetExport(self, caller, folder, path, headers=attach)
 
     def _log(self, slug: str) -> Log:
         with self.desk.campaign(slug) as campaign:
@@ -97,8 +112,8 @@ class Exports:
 class CsvExport(StreamingResponse):
     """The log as CSV while it is read."""
 
-    def __init__(self, exports: Exports, log: Log, headers: dict[str, str]) -> None:
-        self.exports = exports
+    def __init__(self, exports: Exports, caller: str, log: Log, headers: dict[str, str]) -> None:
+        self.exports, self.caller = exports, caller
         super().__init__(self._parts(log), media_type="text/csv; charset=utf-8", headers=headers)
 
     async def _parts(self, log: Log) -> AsyncIterator[str]:
@@ -107,25 +122,27 @@ class CsvExport(StreamingResponse):
             yield text
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self.exports.under_way += 1
+        self.exports.begin(self.caller)
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self.exports.under_way -= 1
+            self.exports.end(self.caller)
 
 
 class ParquetExport(FileResponse):
     """A file that is gone once it was sent, or whoever asked for it left."""
 
-    def __init__(self, exports: Exports, folder: tempfile.TemporaryDirectory[str], path: Path, headers: dict[str, str]) -> None:
-        self.exports, self.folder = exports, folder
+    def __init__(
+        self, exports: Exports, caller: str, folder: tempfile.TemporaryDirectory[str], path: Path, headers: dict[str, str]
+    ) -> None:
+        self.exports, self.caller, self.folder = exports, caller, folder
         super().__init__(path, media_type="application/vnd.apache.parquet", headers=headers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self.exports.under_way -= 1
+            self.exports.end(self.caller)
             self.folder.cleanup()
 
 

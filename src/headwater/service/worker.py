@@ -35,8 +35,8 @@ IDLE = 120.0
 """Seconds without work after which a process ends."""
 START = 300.0
 """Seconds of wall time that starting may take, on however busy a machine."""
-NICE = 5
-"""Decisions come first."""
+NICE, LAST = 5, 19
+"""Decisions come first; and how far behind comes what nobody waits for at a desk."""
 _LENGTHS = struct.Struct("<QQ")
 
 
@@ -65,10 +65,10 @@ class Ended(Exception):  # noqa: N818 - it is no error of ours
 
 
 class Worker:
-    """One process, one task at a time. ``what`` is what its limits are said to be of."""
+    """One process, one task at a time. ``what`` is what its limits are said to be of, ``nice`` how far it stands back."""
 
-    def __init__(self, tasks: str, *, what: str = "this problem", who: str = "the studio") -> None:
-        self.tasks, self.what, self.who = tasks, what, who
+    def __init__(self, tasks: str, *, what: str = "this problem", who: str = "the studio", nice: int = NICE) -> None:
+        self.tasks, self.what, self.who, self.nice = tasks, what, who, nice
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         atexit.register(self.close)
@@ -139,7 +139,7 @@ class Worker:
         if self._process is not None and self._process.poll() is None:
             return self._process
         self.close()
-        command = [sys.executable, "-m", "headwater.service.worker", self.tasks]
+        command = [sys.executable, "-m", "headwater.service.worker", self.tasks, str(self.nice)]
         quiet = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, **quiet})
         assert process.stdout is not None
@@ -202,13 +202,14 @@ def _exactly(pipe: IO[bytes], size: int) -> bytearray:
 
 def main() -> None:
     """Frames with a task in, frames with its result out, until there is nothing to do."""
+    os.nice(NICE)
     tasks: dict[str, Callable[..., Any]] = import_module(sys.argv[1]).TASKS
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever else prints must not end up among the answers
-    os.nice(NICE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's, which closes the pipe
     size = _size()
+    os.nice(int(sys.argv[2]) - NICE)  # only now: starting on a busy machine would take minutes
     _send(out, "ready")
     while select.select([sys.stdin.buffer], [], [], IDLE)[0]:
         try:
