@@ -3,6 +3,7 @@
     python benchmarks/callers.py                                         # some twelve minutes for each database
     python benchmarks/callers.py --attacks 2 7 --databases sqlite --seconds 2
     python benchmarks/callers.py --write                                 # puts the figures into docs/service.md
+    python benchmarks/callers.py --write --attacks 1 --databases postgresql   # only these rows
 
 The service is ``headwater serve``, a process of its own, with a key of each role. Visitors ask for 200 decisions a second over
 four campaigns (c-ucb and joint-ucb, K = 3, J = 5), one by one and each with its reward, from another process; attackers are a
@@ -19,6 +20,7 @@ import json
 import os
 import re
 import statistics
+import subprocess
 import tempfile
 import time
 from collections import Counter
@@ -37,6 +39,7 @@ from service import PAGE, PROBLEM, ROOT
 from soak import database
 
 ROWS = 150_000
+HEAD = "| attack | release 0.1 | now | 99th percentile without, ms | with, ms | × | commit |\n|---|---|---|---|---|---|---|"
 
 
 def exports(place: Place) -> list[Row]:
@@ -183,6 +186,9 @@ def add_idle(address: str, template: str, count: int) -> None:
                 for low in range(0, len(new), 1000):
                     copies = [{**row, "campaign": id_} for id_ in new[low : low + 1000] for row in log]
                     connection.execute(insert(table), copies)
+        if store.engine.dialect.name == "postgresql":  # as it would be by itself, minutes later
+            with store.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+                connection.exec_driver_sql("VACUUM ANALYZE")
     finally:
         store.close()
 
@@ -269,6 +275,28 @@ def measure(kind: str, attacks: list[int], seconds: float) -> list[Row]:
     return rows
 
 
+def here() -> str:
+    """The commit that is measured; with a + where something is changed since."""
+    words = ["git", "-C", str(ROOT), "describe", "--always", "--dirty=+", "--exclude=*"]
+    return subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def write(found: dict[str, list[Row]]) -> None:
+    """Put rows into the page, each with its commit; those of attacks that were not measured now stay."""
+    text, commit = PAGE.read_text(encoding="utf-8"), here()
+    kept = re.search(r"<!-- callers -->(.*)<!-- end of callers -->", text, re.DOTALL)
+    assert kept is not None
+    parts = []
+    for kind in ("SQLite", "PostgreSQL"):
+        _, _, old = kept[1].partition(f"**{kind}**")
+        lines = {line.split(" | ")[0]: line for line in old.partition("**")[0].splitlines() if line.startswith("| ")}
+        lines.pop("| attack", None)
+        lines |= {row.markdown().split(" | ")[0]: f"{row.markdown()} {commit} |" for row in found.get(kind, [])}
+        parts.append("\n".join([f"**{kind}**, {os.cpu_count()} cores", "", HEAD, *lines.values()]))
+    block = "\n".join(["<!-- callers -->", "\n\n".join(parts), "<!-- end of callers -->"])
+    PAGE.write_text(text[: kept.start()] + block + text[kept.end() :], encoding="utf-8")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--attacks", type=int, nargs="+", choices=list(ATTACKS), default=list(ATTACKS))
@@ -276,18 +304,10 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=4.0, help="of each window")
     parser.add_argument("--write", action="store_true", help="put the figures into docs/service.md")
     options = parser.parse_args()
-    head = "| attack | release 0.1 | now | 99th percentile without, ms | with, ms | × |\n|---|---|---|---|---|---|"
-    parts = []
-    for kind in ("SQLite", "PostgreSQL"):
-        if kind.lower() in options.databases:
-            rows = measure(kind, options.attacks, options.seconds)
-            parts.append("\n".join([f"**{kind}**, {os.cpu_count()} cores", "", head, *(row.markdown() for row in rows)]))
+    kinds = [kind for kind in ("SQLite", "PostgreSQL") if kind.lower() in options.databases]
+    found = {kind: measure(kind, options.attacks, options.seconds) for kind in kinds}
     if options.write:
-        text = PAGE.read_text(encoding="utf-8")
-        block = "\n".join(["<!-- callers -->", "\n\n".join(parts), "<!-- end of callers -->"])
-        PAGE.write_text(
-            re.sub(r"<!-- callers -->.*<!-- end of callers -->", lambda _: block, text, flags=re.S), encoding="utf-8"
-        )
+        write(found)
 
 
 if __name__ == "__main__":

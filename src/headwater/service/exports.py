@@ -27,8 +27,10 @@ from headwater.service.logs import COLUMNS, Log, log_of, table_rows
 from headwater.service.store import Store
 from headwater.service.worker import LAST, Allowance, Worker
 
-PAGE = 1000
-"""Rows that are read at a time: some ten milliseconds of work."""
+PAGE = 500
+"""Rows that are read at a time: some five milliseconds of work."""
+REST = 3.0
+"""Where there are several exports, how long the database is left to others after each page: so many times what the page took."""
 ONE = Allowance(60.0)
 """What reading a page may take."""
 AT_A_TIME, OF_ONE = 100, 25
@@ -95,8 +97,8 @@ class Exports:
     def _page(self, kind: str, place: dict[str, Any]) -> Any:
         start = time.monotonic()
         page = self._worker.call(kind, place, ONE)
-        if self.under_way > 1:  # the database has other things to do
-            time.sleep(time.monotonic() - start)
+        if self.under_way > 1:
+            time.sleep(REST * (time.monotonic() - start))
         return page
 
     async def _parquet(self, log: Log, path: Path) -> Path:
