@@ -30,7 +30,7 @@ from headwater.service.worker import LAST, Allowance, Worker
 PAGE = 500
 """Rows that are read at a time: some five milliseconds of work."""
 REST = 3.0
-"""Where there are several exports, how long the database is left to others after each page: so many times what the page took."""
+"""Where there are several exports, how often as long as a page took the database is left to others after it."""
 ONE = Allowance(60.0)
 """What reading a page may take."""
 AT_A_TIME, OF_ONE = 100, 25
