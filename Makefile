@@ -47,7 +47,7 @@ serve: $(READY)  ## a running decision service with a demo campaign; prints the 
 
 service-bench: $(READY)  ## the figures in docs/service.md: load, memory, kill -9 under load; about ten minutes
 	@$(BIN)/python benchmarks/service.py --million --write
-	@$(BIN)/python benchmarks/soak.py --preloaded --both --replicas 2 --seconds 150 --write
+	@$(BIN)/python benchmarks/soak.py --preloaded --both --replicas 2 --longest 3 --seconds 150 --write
 
 clean:
 	rm -rf $(VENV) results build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
-import numpy as np
-
+from headwater.arms import MAX_REWARD
 from headwater.complaints import Complaints, is_number
 
 METHODS = ("auto", "channels", "kmeans", "gaussian", "categorical")
@@ -33,12 +34,21 @@ class Options:
             found.add("method", self.method, f"one of {', '.join(METHODS)}")
         for key, low, high in (("segments", 1, 200), ("levels", 2, 200), ("least", 1, 10**9), ("sample", 100, 10**7)):
             value = getattr(self, key)
-            if value is not None and not (is_number(value) and value == int(value) and low <= value <= high):
+            if value is not None and not _whole(value, low, high):
                 found.add(key, value, f"a whole number from {low:,} to {high:,}")
         if not is_number(self.confidence) or not 0 < self.confidence < 1:
             found.add("confidence", self.confidence, "a number between 0 and 1")
-        if not is_number(self.seed) or not 0 <= self.seed < 2**63:
+        if not _whole(self.seed, 0, 2**63 - 1):
             found.add("seed", self.seed, "a whole number, 0 or more")
-        if self.edges is not None and (self.levels is not None or not np.all(np.diff(self.edges) > 0) or not self.edges):
+        if self.edges is not None and (self.levels is not None or not _ascending(self.edges)):
             found.add("edges", list(self.edges), "ascending numbers, and no levels beside them")
         found.raise_if_any()
+
+
+def _whole(value: Any, low: int, high: int) -> bool:
+    return is_number(value) and bool(low <= value <= high) and value == int(value)
+
+
+def _ascending(edges: tuple[Any, ...]) -> bool:
+    numbers = all(is_number(edge) and abs(edge) <= MAX_REWARD for edge in edges)  # of NaN, too, that is not so
+    return numbers and len(edges) > 0 and all(a < b for a, b in pairwise(edges))
