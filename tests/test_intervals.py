@@ -42,7 +42,7 @@ def test_hits_and_misses_get_clopper_and_pearsons(hits: int, misses: int, confid
         exact = stats.binomtest(hits, hits + misses).proportion_ci(confidence)
         assert np.allclose([low, high], exact, rtol=1e-9, atol=1e-300) and np.allclose([lower, upper], exact, rtol=1e-9)
     else:
-        assert (low, high) == (0, 1) and (lower, upper) == (0, 1)
+        assert [float(end) for end in (low, high, lower, upper)] == [0, 1, 0, 1]
 
 
 @given(st.integers(1, 2000), st.integers(1, 2000), CONFIDENCES)

@@ -44,11 +44,11 @@ _MOST = 200_000
 
 
 class _Sums(NamedTuple):
-    """Weighted sums of gamma variables, one after the other: ``total``, ``size``, ``count`` (N,), cell c from ``start[c]``."""
+    """Weighted sums of gamma variables, one after the other: ``total``, ``size``, ``times`` (N,), cell c from ``start[c]``."""
 
     total: Floats
     size: Floats
-    count: Floats
+    times: Floats
     start: Ints
 
     def of(self, cells: Bools) -> _Sums:
@@ -56,7 +56,7 @@ class _Sums(NamedTuple):
         length = np.diff(np.append(self.start, len(self.total)))
         rows = np.repeat(cells, length)
         start = np.concatenate([[0], np.cumsum(length[cells])[:-1]]).astype(np.int64)
-        return _Sums(self.total[rows], self.size[rows], self.count[rows], start)
+        return _Sums(self.total[rows], self.size[rows], self.times[rows], start)
 
     def spread(self, per_cell: Any) -> Any:
         """Numbers for each cell, (..., cells), as numbers for each of its observations, (..., N)."""
@@ -200,8 +200,8 @@ def _two_valued(sums: _Sums, ratio: Floats, low: Floats, high: Floats) -> Bools:
 
 
 def _beta_ends(sums: _Sums, ratio: Floats, low: Floats, high: Floats, tail: float) -> Floats:
-    top = np.add.reduceat(np.where(ratio == sums.spread(high), sums.count, 0.0), sums.start)
-    rest = np.add.reduceat(sums.count, sums.start) - top
+    top = np.add.reduceat(np.where(ratio == sums.spread(high), sums.times, 0.0), sums.start)
+    rest = np.add.reduceat(sums.times, sums.start) - top
     share = special.betaincinv(np.maximum(top, 1e-300), np.maximum(rest, 1e-300), 1 - tail)
     return np.asarray(low + (high - low) * share)
 
@@ -212,9 +212,9 @@ def _roots(sums: _Sums, low: Floats, high: Floats, tail: float) -> Floats:
     Both steps run in z, the normal deviate of the probability, in which it is nearly a line in m.
     """
     z = -float(special.ndtri(tail))
-    size = np.add.reduceat(sums.count * sums.size, sums.start)
-    centre = np.add.reduceat(sums.count * sums.total, sums.start) / size
-    square = np.add.reduceat(sums.count * (sums.total - sums.spread(centre) * sums.size) ** 2, sums.start)
+    size = np.add.reduceat(sums.times * sums.size, sums.start)
+    centre = np.add.reduceat(sums.times * sums.total, sums.start) / size
+    square = np.add.reduceat(sums.times * (sums.total - sums.spread(centre) * sums.size) ** 2, sums.start)
     slope = size / np.sqrt(square)
     m, off = centre, np.zeros(len(centre))
     for _ in range(4):
@@ -271,12 +271,12 @@ def _saddle(sums: _Sums, d: Floats) -> tuple[Floats, Floats]:
     """
     top, bottom = np.maximum.reduceat(d, sums.start), np.minimum.reduceat(d, sums.start)
     left, right, s = 1 / bottom, 1 / top, np.zeros(len(top))
-    which, part = np.arange(len(top)), _Sums(d, d, sums.count, sums.start)
+    which, part = np.arange(len(top)), _Sums(d, d, sums.times, sums.start)
     for _ in range(100):
         at, up, down = s[which], top[which], bottom[which]
         ratio = part.total / (1 - part.spread(at) * part.total)
-        first = np.add.reduceat(part.count * ratio, part.start)
-        second = np.add.reduceat(part.count * ratio**2, part.start)
+        first = np.add.reduceat(part.times * ratio, part.start)
+        second = np.add.reduceat(part.times * ratio**2, part.start)
         left[which], right[which] = np.where(first < 0, at, left[which]), np.where(first < 0, right[which], at)
         p, dp = (1 - at * up) * (1 - at * down), 2 * at * up * down - up - down
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -294,9 +294,9 @@ def _saddle_deviate(sums: _Sums, m: Floats) -> Floats:
     d = sums.total - sums.spread(m) * sums.size
     s, _ = _saddle(sums, d)
     rest = 1 - sums.spread(s) * d
-    k = -np.add.reduceat(sums.count * np.log(rest), sums.start)
-    second = np.add.reduceat(sums.count * (d / rest) ** 2, sums.start)
-    third = 2 * np.add.reduceat(sums.count * (d / rest) ** 3, sums.start)
+    k = -np.add.reduceat(sums.times * np.log(rest), sums.start)
+    second = np.add.reduceat(sums.times * (d / rest) ** 2, sums.start)
+    third = 2 * np.add.reduceat(sums.times * (d / rest) ** 3, sums.start)
     w, u = np.sign(s) * np.sqrt(np.maximum(-2 * k, 0.0)), s * np.sqrt(second)
     near = abs(u) < 1e-4  # there u / w is 1 and both are 0: the limit
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -314,20 +314,20 @@ def _inverted_deviate(sums: _Sums, m: Floats) -> Floats:
     """
     d = sums.total - sums.spread(m) * sums.size
     s, right = _saddle(sums, d)
-    deviation = 1 / np.sqrt(np.add.reduceat(sums.count * d**2, sums.start))
+    deviation = 1 / np.sqrt(np.add.reduceat(sums.times * d**2, sums.start))
     c = np.clip(np.maximum(s, 0.3 * deviation), None, 0.98 * right)
     w = np.minimum(c, right - c)
     near = d / (1 - sums.spread(c) * d)
-    second, third = (np.add.reduceat(sums.count * near**r, sums.start) for r in (2, 3))
+    second, third = (np.add.reduceat(sums.times * near**r, sums.start) for r in (2, 3))
     bend = np.clip(2 * third / (3 * second) * w, -1, 1)
-    at_c = -np.add.reduceat(sums.count * np.log1p(-sums.spread(c) * d), sums.start)
+    at_c = -np.add.reduceat(sums.times * np.log1p(-sums.spread(c) * d), sums.start)
     out, alive, block = np.zeros(len(m)), np.ones(len(m), dtype=bool), max(1, 500_000 // len(d))
     for first in range(0, _NODES, block):
         x = (np.arange(first, min(first + block, _NODES))[:, None] + 0.5) * _STEP
         there = c + w * (1j * np.sinh(x) + bend * (np.cosh(x) - 1))
         speed = w * (1j * np.cosh(x) + bend * np.sinh(x))
         every = (np.arange(len(x))[:, None] * len(d) + sums.start).ravel()  # reduceat over rows of a table would be slow
-        log_m = -np.add.reduceat((sums.count * np.log(1 - sums.spread(there) * d)).ravel(), every).reshape(there.shape) - at_c
+        log_m = -np.add.reduceat((sums.times * np.log(1 - sums.spread(there) * d)).ravel(), every).reshape(there.shape) - at_c
         still = np.logical_and.accumulate(alive & (log_m.real > -_DEAD), axis=0)
         out += np.imag(np.exp(np.where(still, log_m, -_DEAD)) / there * speed).sum(axis=0, where=still)
         alive = still[-1]
