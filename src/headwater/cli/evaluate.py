@@ -14,7 +14,7 @@ EXAMPLES = (
     "Examples:  headwater evaluate problem.toml held_out.csv   |   "
     "headwater evaluate problem.toml held_out.parquet --missing 99 --markets 10 --horizon 20000 --output page.html   |   "
     "headwater evaluate problem.toml held_out.csv --segment age_group --mix young=0.7,old=0.3 --by country   |   "
-    "headwater evaluate problem.toml log.csv --arm ad --reward clicked --propensity p --time at"
+    "headwater evaluate problem.toml log.csv --arm ad --reward clicked --propensity p --time at --unit visitor"
 )
 
 
@@ -33,8 +33,13 @@ def evaluate(
     propensity: Annotated[str | None, _column("The column of a log that says how likely the shown arm was.")] = None,
     segment: Annotated[str | None, _column("A column that says of which segment (value of X) the row's person is.")] = None,
     time: Annotated[str | None, _column("The column that orders a log.")] = None,
+    unit: Annotated[str | None, _column("The column of a log that names the unit (person, visitor), where one has several "
+                                        "events: intervals are then over units.")] = None,
     missing: Annotated[str | None, _column("A value that stands for no reward, such as 99.")] = None,
     database: Annotated[str | None, _column("A DuckDB file, or an address such as postgres://user@host/name.")] = None,
+    held_out: Annotated[
+        bool, typer.Option("--held-out", help="Evaluate on the part of the data that fit --hold-out learned nothing from.")
+    ] = False,
     mix: Annotated[
         list[str] | None, _column("A population with these shares of segments, such as young=0.7,old=0.3. Repeat for several.")
     ] = None,
@@ -65,10 +70,10 @@ def evaluate(
     check_page("--output", output)
     with share_bar() as progress:
         found = run(
-            file, data, arm=arm, reward=reward, propensity=propensity, segment=segment, time=time, missing=missing,
-            database=database, mixes=[_shares(text) for text in mix or ()], by=by, markets=markets,
-            concentration=concentration, policies=policy or POLICIES, horizon=horizon, replications=replications, seed=seed,
-            calibrate=calibrate, threads=threads, progress=progress,
+            file, data, arm=arm, reward=reward, propensity=propensity, segment=segment, time=time, unit=unit,
+            missing=missing, database=database, held_out=held_out, mixes=[_shares(text) for text in mix or ()], by=by,
+            markets=markets, concentration=concentration, policies=policy or POLICIES, horizon=horizon,
+            replications=replications, seed=seed, calibrate=calibrate, threads=threads, progress=progress,
         )  # fmt: skip
     if output is not None:
         from headwater.report.evaluation_page import write_evaluation

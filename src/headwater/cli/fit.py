@@ -56,6 +56,9 @@ def fit(
     least: Annotated[int, typer.Option(help="An arm's rewards for a segment are pooled when they are fewer.")] = 10,
     confidence: Annotated[float, typer.Option(help="How sure the intervals are to hold, between 0 and 1.")] = 0.95,
     sample: Annotated[int, typer.Option(help="The most units that segments are learned from.")] = 20_000,
+    hold_out: Annotated[
+        float | None, _column("A share of the units (rows, without --unit) to learn nothing from, for evaluate --held-out.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same problem.")] = 0,
     name: Annotated[str, typer.Option(help="The problem's name. Default: where the log came from.", show_default=False)] = "",
     output: Annotated[Path, typer.Option(help="The problem file to write; one that is there is kept.")] = Path("problem.toml"),
@@ -80,7 +83,7 @@ def fit(
             data, arm=arm, reward=reward, segment=segment, unit=unit, features=_listed(features), time=time,
             wide=_listed(arms) if arms is not None else wide, missing=missing, until=until, database=database,
             method=method.value, segments=segments, levels=levels, edges=_numbers(edges), least=least, confidence=confidence,
-            sample=sample, seed=seed, name=name, command=_command(database), progress=progress,
+            sample=sample, hold_out=hold_out, seed=seed, name=name, command=_command(database), progress=progress,
         )  # fmt: skip
         outlook = None if page is None else foresee(found, seed=seed, progress=progress)
     found.save(output)

@@ -30,8 +30,10 @@ def evaluate(
     propensity: str | None = None,
     segment: str | None = None,
     time: str | None = None,
+    unit: str | None = None,
     missing: Any = None,
     database: str | None = None,
+    held_out: bool = False,
     by: str | None = None,
     mixes: Sequence[Mapping[str, float]] = (),
     markets: int = 5,
@@ -55,7 +57,11 @@ def evaluate(
       ``by``, and in ``markets`` random mixes, drawn from a Dirichlet law of that ``concentration``. ``segment`` is a column
       that says who is of which segment; without it the learned channels say.
     - a log, where ``arm`` and ``reward`` name columns: fixed choices are estimated by ``propensity`` (a column; without it arms
-      are taken to have been given out by lot), and policies are replayed with rejection in the order of ``time``.
+      are taken to have been given out by lot), and policies are replayed with rejection in the order of ``time``. ``unit``
+      names the person of each event, where people come more than once: intervals are then over people.
+
+    Data that the problem was learned from is noticed and warned of; where the fit held a part of it out (``hold_out``),
+    ``held_out`` evaluates on exactly that part.
 
     Regret, with its standard error, is against the best arm of each population by the real rewards. The same ``seed`` gives the
     same result.
@@ -76,16 +82,18 @@ def evaluate(
         if by is not None or mixes:
             raise ProblemError("mix: got a log; expected people with a reward for every arm, to make populations of")
         events, about = read_events(
-            known, data, arm=arm, reward=reward, propensity=propensity, segment=segment, time=time, missing=missing,
-            database=database,
+            known, data, arm=arm, reward=reward, propensity=propensity, segment=segment, time=time, unit=unit,
+            missing=missing, database=database, evidence=evidence, held_out=held_out,
         )  # fmt: skip
         runs = min(replications, 20)
         return evaluate_log(
             events, about, policies=policies, horizon=horizon, runs=runs, seed=seed, checkpoints=checkpoints, progress=progress
         )
-    if propensity is not None or time is not None:
-        raise ProblemError("arm: missing; propensity and time are columns of a log, and so are arm and reward")
-    crowd = read_crowd(known, data, segment=segment, by=by, missing=missing, database=database)
+    if propensity is not None or time is not None or unit is not None:
+        raise ProblemError("arm: missing; propensity and time are columns of a log, and so are arm, reward and unit")
+    crowd = read_crowd(
+        known, data, segment=segment, by=by, missing=missing, database=database, evidence=evidence, held_out=held_out
+    )
     populations = populations_of(crowd, mixes=mixes, markets=markets, concentration=concentration, by=by, seed=seed)
     return evaluate_people(
         crowd, populations, policies=policies, horizon=HORIZON if horizon is None else horizon, replications=replications,

@@ -16,6 +16,7 @@ from headwater.evaluation.events import Events, make_events
 from headwater.evaluation.people import People, make_people
 from headwater.files import load_with_evidence
 from headwater.fitting import Fit
+from headwater.fitting.identity import recognised
 from headwater.fitting.logs import Columns, Log, read_log
 from headwater.fitting.sources import open_source
 from headwater.problem import Problem
@@ -27,11 +28,15 @@ MAX_ROWS = 20_000_000
 
 
 class Rows(NamedTuple):
-    """Where data came from, how many rewards, and what is to be said about it."""
+    """Where data came from, how many rewards, and what is to be said about it.
+
+    ``learned_from`` says whether the problem was learned from "all" of it, "part" of it or "none"; None: it is not known.
+    """
 
     label: str
     rows: int
     warnings: list[str]
+    learned_from: str | None = None
 
 
 class Crowd(NamedTuple):
@@ -61,14 +66,17 @@ def read_crowd(
     by: str | None = None,
     missing: Any = None,
     database: str | None = None,
+    evidence: Mapping[str, Any] | None = None,
+    held_out: bool = False,
 ) -> Crowd:
     """People from a wide table: a row each, a column per arm; those who lack a reward are left out."""
     features = () if by is None else (by,)
     log = read_log(
         open_source(data, database=database),
-        Columns(segment=segment, features=features, wide=problem.names),
+        Columns(segment=segment, features=features, wide=problem.names, unit=_split_by(evidence, held_out)),
         missing=missing,
     )
+    log, known = recognised(log, evidence or {}, ask_held_out=held_out)
     rows = _collect(log, len(problem.names))
     units, unit = np.unique(rows["unit"].to_numpy(zero_copy_only=False), return_inverse=True)
     place = {name: k for k, name in enumerate(problem.names)}
@@ -88,7 +96,13 @@ def read_crowd(
     segments = None if segment is None else _labels(rows, "segment", first[whole])
     labels = None if by is None else _labels(rows, "f0", first[whole])
     people = make_people(problem, table[whole], segments=segments)
-    return Crowd(people, labels, Rows(log.label, int(rows.num_rows), said))
+    return Crowd(people, labels, Rows(log.label, int(rows.num_rows), [*known.warnings, *said], known.learned_from))
+
+
+def _split_by(evidence: Mapping[str, Any] | None, held_out: bool) -> str | None:
+    """The column of units that a part was held out by."""
+    unit = ((evidence or {}).get("hold_out") or {}).get("unit") if held_out else None
+    return None if unit is None else str(unit)
 
 
 def read_events(
@@ -100,13 +114,18 @@ def read_events(
     propensity: str | None = None,
     segment: str | None = None,
     time: str | None = None,
+    unit: str | None = None,
     missing: Any = None,
     database: str | None = None,
+    evidence: Mapping[str, Any] | None = None,
+    held_out: bool = False,
 ) -> tuple[Events, Rows]:
     """Events from a long table: a row each, in the order of ``time``, without it as they stand."""
+    unit = _split_by(evidence, held_out) or unit
     features = () if propensity is None else (propensity,)
-    columns = Columns(arm=arm, reward=reward, segment=segment, features=features, time=time)
-    log = read_log(open_source(data, database=database), columns, missing=missing)
+    columns = Columns(arm=arm, reward=reward, segment=segment, features=features, time=time, unit=unit)
+    log = read_log(open_source(data, database=database), columns, missing=missing, numbered=held_out)
+    log, known = recognised(log, evidence or {}, ask_held_out=held_out)
     rows = _collect(log, len(problem.names), ordered=time is not None)
     chance: Floats | None = None
     if propensity is not None:
@@ -119,8 +138,12 @@ def read_events(
             )
         chance = column.to_numpy()
     segments = None if segment is None else rows["segment"].to_pylist()
-    events = make_events(problem, rows["arm"].to_pylist(), rows["reward"].to_numpy(), propensity=chance, segment=segments)
-    return events, Rows(log.label, int(rows.num_rows), [*log.warnings, *events.warnings()])
+    who = None if unit is None else rows["unit"].combine_chunks().dictionary_encode().indices.to_numpy()
+    events = make_events(
+        problem, rows["arm"].to_pylist(), rows["reward"].to_numpy(), propensity=chance, segment=segments, unit=who
+    )
+    said = [*known.warnings, *log.warnings, *events.warnings()]
+    return events, Rows(log.label, int(rows.num_rows), said, known.learned_from)
 
 
 def _collect(log: Log, width: int, *, ordered: bool = False) -> Any:

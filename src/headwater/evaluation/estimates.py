@@ -8,7 +8,11 @@ With the logged propensity :math:`p_i` of the arm that event i shows, and :math:
     \text{dr} = \frac1n \sum_i \Bigl[\sum_a \pi(a | x_i)\, q(x_i, a) + w_i\,(r_i - q(x_i, a_i))\Bigr],
 
 where q is what the learned problem expects. ips and dr are unbiased whatever q is, snips is so in the limit; dr is the sharper
-the better q is. Intervals are normal, and refused where the effective number of events :math:`(\sum w)^2 / \sum w^2` is small.
+the better q is. Where no propensities were logged, ips of one arm is the mean of its rewards, and so is its interval.
+
+Intervals are :mod:`headwater.intervals`': each estimate is a ratio of sums of terms that are bounded, because rewards are, over
+events or, where the log names units, over units. So they hold at tiny rates, never leave what can be paid, and say of an arm
+without a reward how large its mean may yet be. What has fewer effective events :math:`(\sum w)^2 / \sum w^2` is refused.
 """
 
 from __future__ import annotations
@@ -17,22 +21,39 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import stats
 
 from headwater.arrays import Floats
 from headwater.complaints import is_number, shown
 from headwater.errors import ProblemError
-from headwater.evaluation.events import Events
+from headwater.evaluation.events import Events, reward_range
+from headwater.intervals import ratio_intervals
 
-__all__ = ["LEAST", "METHODS", "Estimate", "Estimates", "estimate", "standard_choices"]
+__all__ = [
+    "FEWEST_UNITS",
+    "LEAST",
+    "METHODS",
+    "Asked",
+    "Estimate",
+    "Estimates",
+    "Questions",
+    "answer",
+    "ask",
+    "estimate",
+    "standard_choices",
+]
 
 LEAST = 100
-"""The least effective number of events that anything is said from: normal intervals are then right to a percent or two."""
+"""The least effective number of events that anything is said from."""
+FEWEST_UNITS = 20
+"""The least effective number of units, where the log names them."""
 METHODS = ("ips", "snips", "dr")
 
 
 class Estimate(NamedTuple):
-    """The mean reward of a fixed choice, with a standard error, an interval, and the effective number of events behind it."""
+    """The mean reward of a fixed choice, with a standard error, an interval, and the effective number of events behind it.
+
+    ``units`` is the effective number of units, None where the log names none.
+    """
 
     choice: str
     method: str
@@ -41,12 +62,35 @@ class Estimate(NamedTuple):
     low: float
     high: float
     effective: float
+    units: float | None = None
 
 
 class Estimates(NamedTuple):
     """Estimates, a row per choice and method, and a sentence for each choice that the log says too little of."""
 
     rows: list[Estimate]
+    refused: list[str]
+
+
+class Asked(NamedTuple):
+    """An estimate before its interval: sums of ``total`` by ``size`` over events or units, (G,), and what bounds them.
+
+    ``least`` and ``most`` (G,) are what the totals would be if every reward that counts were the least or the greatest; the
+    estimate itself lies within ``ends``.
+    """
+
+    row: Estimate
+    total: Floats
+    size: Floats
+    least: Floats
+    most: Floats
+    ends: tuple[float, float]
+
+
+class Questions(NamedTuple):
+    """What can be estimated, a row per choice and method, and a sentence for each choice that the log says too little of."""
+
+    asked: list[Asked]
     refused: list[str]
 
 
@@ -68,24 +112,26 @@ def estimate(
     for method in methods:
         if method not in METHODS:
             raise ProblemError(f"method: got {shown(method)}; expected one of {', '.join(METHODS)}")
-    z = float(stats.norm.ppf(0.5 + confidence / 2))
-    out, refused = [], []
+    questions = ask(events, choices, methods=methods, least=least)
+    return Estimates(answer(questions.asked, confidence), questions.refused)
+
+
+def ask(
+    events: Events, choices: Mapping[str, Any] | None = None, *, methods: Sequence[str] = METHODS, least: float = LEAST
+) -> Questions:
+    """Every choice by every method, before its interval; a log that says too little of all of them is refused."""
+    asked, refused = [], []
     for name, given in (standard_choices(events) if choices is None else choices).items():
         pi = _chosen(events, name, given)
         w = pi[np.arange(events.count), events.arm] / events.propensity
-        effective = float(w.sum() ** 2 / np.sum(w**2)) if w.any() else 0.0
-        if effective < least:
-            refused.append(
-                f"{name}: the log holds the like of {effective:.0f} events that show it; expected at least {least:g}: log more "
-                "events, or ask about a choice that the log made more often"
-            )
+        few = _too_few(events, name, w, least)
+        if few is not None:
+            refused.append(few)
             continue
-        for method in methods:
-            value, error = _value(events, pi, w, method)
-            out.append(Estimate(name, method, value, error, value - z * error, value + z * error, effective))
-    if not out:
+        asked += [_terms(events, name, pi, w, method) for method in methods]
+    if not asked:
         raise ProblemError(refused)
-    return Estimates(out, refused)
+    return Questions(asked, refused)
 
 
 def standard_choices(events: Events) -> dict[str, Any]:
@@ -107,14 +153,64 @@ def _chosen(events: Events, name: str, given: Any) -> Floats:
     return np.broadcast_to(table, (events.count, count)) if table.ndim == 1 else table[events.segment]
 
 
-def _value(events: Events, pi: Floats, w: Floats, method: str) -> tuple[float, float]:
-    """The estimate and its standard error."""
-    n, r = events.count, events.reward
-    if method == "snips":
-        value = float(w @ r / w.sum())
-        return value, float(np.sqrt(np.sum((w * (r - value)) ** 2)) / w.sum())
-    terms = w * r
+def _effective(weight: Floats) -> float:
+    return float(weight.sum() ** 2 / np.sum(weight**2)) if weight.any() else 0.0
+
+
+def _too_few(events: Events, name: str, w: Floats, least: float) -> str | None:
+    """Why nothing is said of a choice, or None."""
+    effective = _effective(w)
+    if effective < least:
+        return (
+            f"{name}: the log holds the like of {effective:.0f} events that show it; expected at least {least:g}: log more "
+            "events, or ask about a choice that the log made more often"
+        )
+    units = None if events.unit is None else _effective(np.asarray(np.bincount(events.unit, w), dtype=float))
+    if units is not None and least > 0 and units < FEWEST_UNITS:
+        return (
+            f"{name}: the log holds the like of {units:.0f} units that were shown it; expected at least {FEWEST_UNITS}: log "
+            "more units, or ask about a choice that the log made for more of them"
+        )
+    return None
+
+
+def _terms(events: Events, name: str, pi: Floats, w: Floats, method: str) -> Asked:
+    low, high = reward_range(events)
+    base: Any = 0.0
     if method == "dr":
         q = events.expected
-        terms = np.sum(pi * q, axis=1) + w * (r - q[np.arange(n), events.arm])
-    return float(terms.mean()), float(terms.std(ddof=1) / np.sqrt(n))
+        base = np.sum(pi * q, axis=1) - w * q[np.arange(events.count), events.arm]
+    fixed = not events.logged and bool(np.all(pi == pi[0]))  # weights are then one number, taken from the log itself
+    size = w if method == "snips" or (method == "ips" and fixed) else np.ones(events.count)
+    parts = [base + w * events.reward, size, base + w * low[events.arm], base + w * high[events.arm]]
+    if events.unit is not None:
+        parts = [np.bincount(events.unit, part) for part in parts]
+    total, size, least, most = (part[parts[1] > 0] for part in parts)
+    value = float(total.sum() / size.sum())
+    unbiased = len(total) / max(len(total) - 1, 1) if method != "snips" else 1.0
+    error = float(np.sqrt(unbiased * np.sum((total - value * size) ** 2)) / size.sum())
+    units = None if events.unit is None else _effective(np.asarray(np.bincount(events.unit, w), dtype=float))
+    row = Estimate(name, method, value, error, value, value, _effective(w), units)
+    return Asked(row, total, size, least, most, (float((pi @ low).min()), float((pi @ high).max())))
+
+
+def answer(asked: Sequence[Asked], confidence: float) -> list[Estimate]:
+    """Every estimate with its interval; all of them are found in one go."""
+    cell, total, size, count = [], [], [], []
+    for c, one in enumerate(asked):
+        pairs, times = np.unique(one.total + 1j * one.size, return_counts=True)
+        cell.append(np.full(len(pairs), c))
+        total.append(pairs.real)
+        size.append(pairs.imag)
+        count.append(times.astype(float))
+    worst = []
+    for part, pick in (("least", np.argmin), ("most", np.argmax)):
+        at = [int(pick(getattr(one, part) - one.row.value * one.size)) for one in asked]
+        worst.append((np.array([getattr(one, part)[i] for one, i in zip(asked, at, strict=True)]),
+                      np.array([one.size[i] for one, i in zip(asked, at, strict=True)])))  # fmt: skip
+    ends = np.array([one.ends for one in asked])
+    low, high = ratio_intervals(
+        np.concatenate(cell), np.concatenate(total), np.concatenate(size), np.concatenate(count), cells=len(asked),
+        low=ends[:, 0], high=ends[:, 1], worst=tuple(worst), confidence=confidence,
+    )  # fmt: skip
+    return [one.row._replace(low=float(a), high=float(b)) for one, a, b in zip(asked, low, high, strict=True)]

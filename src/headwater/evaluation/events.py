@@ -17,9 +17,10 @@ from headwater.evaluation.people import check_listed, label_places, levels_of
 from headwater.policies.evidence import evidence_of
 from headwater.policies.lens import make_lens
 from headwater.policies.mind import likeliest, make_mind, relearn
-from headwater.problem import Problem
+from headwater.problem import Problem, Random
+from headwater.pseudo.channels import channels_of
 
-__all__ = ["Events", "make_events"]
+__all__ = ["Events", "make_events", "reward_range"]
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,8 @@ class Events:
     """n logged events: ``arm`` (n,), real ``reward`` and its ``level``, ``propensity`` of the arm that was shown.
 
     ``logged`` says whether propensities came with the log; otherwise they are the arms' shares, which is right only where arms
-    were given out without regard to who came. ``segment`` (n,) numbers values of X where the log has them.
+    were given out without regard to who came. ``segment`` (n,) numbers values of X where the log has them. ``unit`` (n,)
+    numbers the people whose events these are, where the log names them: the events of one are not independent.
     """
 
     problem: Problem
@@ -37,6 +39,7 @@ class Events:
     propensity: Floats
     logged: bool
     segment: Ints | None
+    unit: Ints | None = None
 
     @property
     def count(self) -> int:
@@ -47,12 +50,12 @@ class Events:
         """``q[i, k]``: what the learned problem expects of arm k at event i, shape (n, K).
 
         By the event's segment where it is known. Otherwise under the likeliest law of X, fitted to the other half of the
-        events, so that no event is judged by itself.
+        events, or of the units, so that none is judged by itself.
         """
         g = self.problem.rewards
         if self.segment is not None:
             return np.asarray(g.T[self.segment])
-        half = np.arange(self.count) % 2
+        half = (np.arange(self.count) if self.unit is None else self.unit) % 2
         laws = [_likeliest_law(self, half != part) for part in (0, 1)]
         return np.stack([g @ law for law in laws])[half]
 
@@ -77,6 +80,7 @@ def make_events(
     *,
     propensity: Any = None,
     segment: Sequence[Any] | None = None,
+    unit: Any = None,
 ) -> Events:
     """Events from columns of equal length, in the order in which they happened."""
     check_listed(problem)
@@ -103,7 +107,24 @@ def make_events(
     if not len(k):
         raise ProblemError("log: got no events; expected some")
     j = None if segment is None else label_places(problem, segment, len(k))
-    return Events(problem, k, rewards, level, p, propensity is not None, j)
+    who = None if unit is None else np.unique(np.asarray(unit), return_inverse=True)[1].astype(np.int64)
+    if who is not None and who.shape != k.shape:
+        raise ProblemError(f"unit: got {who.size} values; expected {len(k)}, one per event")
+    return Events(problem, k, rewards, level, p, propensity is not None, j, who)
+
+
+def reward_range(events: Events) -> tuple[Floats, Floats]:
+    """The least and the most that each arm can pay, (K,) each: what bounds an interval.
+
+    As the problem has it, or as the log shows it where that is more. What an arm can pay is not known where it was learned
+    (it may never have paid what others did) or where its rewards were cut into levels: there all arms' rewards count.
+    """
+    arms, values = list(events.problem.arms.values()), channels_of(events.problem).values
+    mine = [events.reward[events.arm == k] for k in range(len(arms))]
+    low = np.array([min(v.min(), r.min(initial=np.inf)) for v, r in zip(values, mine, strict=True)])
+    high = np.array([max(v.max(), r.max(initial=-np.inf)) for v, r in zip(values, mine, strict=True)])
+    shared = np.array([isinstance(arm, Random) and (arm.observations is not None or arm.edges is not None) for arm in arms])
+    return np.where(shared, low.min(), low), np.where(shared, high.max(), high)
 
 
 def _likeliest_law(events: Events, mine: Any) -> Floats:

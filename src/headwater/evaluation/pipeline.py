@@ -85,6 +85,7 @@ class Evaluation:
         return {
             "problem": self.problem.name,
             "data": self.about.label,
+            "learned_from": self.about.learned_from,
             "people": self.people,
             "segments_known": self.segments_known,
             "populations": [market.to_dict() for market in self.markets],
@@ -237,7 +238,10 @@ def _calibrated(
 
 @dataclass(frozen=True)
 class LogEvaluation:
-    """What a log says: estimates of fixed choices, and policies replayed on it; ``replay`` is None where it was refused."""
+    """What a log says: estimates of fixed choices, and policies replayed on it; ``replay`` is None where it was refused.
+
+    ``units`` is how many people the events are of, None where the log names none.
+    """
 
     problem: Problem
     about: Rows
@@ -246,6 +250,7 @@ class LogEvaluation:
     estimates: Estimates
     replay: LogReplay | None
     refused: list[str]
+    units: int | None = None
 
     def findings(self) -> list[str]:
         """What came out, in plain sentences."""
@@ -274,7 +279,9 @@ class LogEvaluation:
         return {
             "problem": self.problem.name,
             "data": self.about.label,
+            "learned_from": self.about.learned_from,
             "events": self.events,
+            "units": self.units,
             "logged_mean": self.logged_mean,
             "estimates": [row._asdict() for row in self.estimates.rows],
             "replay": None if self.replay is None else self.replay.to_dict(),
@@ -312,4 +319,5 @@ def evaluate_log(
         if horizon is not None:  # who asks for so many rounds should be told, not left without
             raise
         refused = [f"no policy was replayed: {error}"]
-    return LogEvaluation(events.problem, about, events.count, float(events.reward.mean()), found, replayed, refused)
+    units = None if events.unit is None else int(events.unit.max()) + 1
+    return LogEvaluation(events.problem, about, events.count, float(events.reward.mean()), found, replayed, refused, units)

@@ -9,7 +9,7 @@ the real rewards.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,9 @@ from scipy import stats
 
 from headwater.arrays import Floats, Ints
 from headwater.errors import ProblemError
-from headwater.evaluation.events import Events
+from headwater.evaluation.events import Events, reward_range
 from headwater.evaluation.replay import named_specs
+from headwater.intervals import ratio_intervals
 from headwater.policies import Policy
 from headwater.policies.rules import Spec
 from headwater.pseudo.channels import channels_of
@@ -37,7 +38,8 @@ class LogReplay:
     """Learning policies replayed on a log: ``rewards[name]`` (R, C) are means per round up to each of ``rounds``.
 
     Real rewards of R independent runs. ``events`` went in, ``kept`` were left after thinning, ``lot`` is the mean reward of
-    arms drawn by lot.
+    arms drawn by lot. ``ends[name]`` (2, C) is the interval that as many independent rewards would give,
+    ``range`` what a reward may be.
     """
 
     rounds: Ints
@@ -45,16 +47,24 @@ class LogReplay:
     events: int
     kept: int
     lot: float
+    ends: dict[str, Floats] = field(default_factory=dict)
+    range: tuple[float, float] = (-np.inf, np.inf)
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready: for each policy the mean reward per round, its standard error and 95 % interval."""
+        """JSON-ready: for each policy the mean reward per round, its standard error and 95 % interval.
+
+        The interval is Student's over runs, which allows for what their rounds share, but nowhere narrower than that of as
+        many independent rewards: a few runs without a reward all agree, and say little.
+        """
         runs = len(next(iter(self.rewards.values())))
         t = float(stats.t.ppf(0.975, max(runs - 1, 1)))
         out: dict[str, Any] = {"rounds": self.rounds.tolist(), "runs": runs, "events": self.events, "kept": self.kept}
         out |= {"mean_reward_by_lot": self.lot, "policies": {}}
         for name, table in self.rewards.items():
             mean, error = table.mean(axis=0), table.std(axis=0, ddof=1) / np.sqrt(runs)
-            ends = {"low": (mean - t * error).tolist(), "high": (mean + t * error).tolist()}
+            low, high = self.ends.get(name, np.stack([mean, mean]))
+            low, high = np.minimum(low, mean - t * error), np.maximum(high, mean + t * error)
+            ends = {"low": np.maximum(low, self.range[0]).tolist(), "high": np.minimum(high, self.range[1]).tolist()}
             out["policies"][name] = {"mean_reward": mean.tolist(), "standard_error": error.tolist(), **ends}
         return out
 
@@ -93,15 +103,33 @@ def replay_log(
         part = np.array_split(kept, runs)[run]
         where = [np.flatnonzero(events.arm[part] == k) for k in range(len(events.problem.names))]
         for n, (name, spec) in enumerate(specs.items()):
-            line = _follow(Policy(spec, events.problem, seed=seed, replication=run), events, part, where, rounds)
+            line = _follow(Policy(spec, events.problem, seed=seed, replication=run), events, part, where, int(rounds[-1]))
             found[name] += [] if line is None else [line]
             if progress is not None:
                 progress(run * len(specs) + n + 1, runs * len(specs))
     short = [name for name, lines in found.items() if len(lines) < 2]
     if short:
         raise ProblemError(f"log: the runs of {short[0]} ended too soon; ask for fewer runs or rounds, or log more events")
-    rewards = {name: np.array(lines) for name, lines in found.items()}
-    return LogReplay(rounds, rewards, events.count, len(kept), float(events.reward[kept].mean()))
+    paid = {name: np.array(lines) for name, lines in found.items()}
+    rewards = {name: np.cumsum(table, axis=1)[:, rounds - 1] / rounds for name, table in paid.items()}
+    low, high = (float(pick(end)) for pick, end in zip((np.min, np.max), reward_range(events), strict=True))
+    ends = {name: _as_if_independent(table, rounds, low, high) for name, table in paid.items()}
+    return LogReplay(rounds, rewards, events.count, len(kept), float(events.reward[kept].mean()), ends, (low, high))
+
+
+def _as_if_independent(paid: Floats, rounds: Ints, low: float, high: float) -> Floats:
+    """The interval, (2, C), for the mean of the rewards ``paid`` (R, T) up to each of ``rounds``."""
+    cell, value, count = [], [], []
+    for c, last in enumerate(rounds.tolist()):
+        values, times = np.unique(paid[:, :last], return_counts=True)
+        cell.append(np.full(len(values), c))
+        value.append(values)
+        count.append(times.astype(float))
+    size = np.ones(sum(map(len, value)))
+    ends = ratio_intervals(
+        np.concatenate(cell), np.concatenate(value), size, np.concatenate(count), cells=len(rounds), low=low, high=high
+    )
+    return np.stack(ends)
 
 
 def _thinned(events: Events, seed: int) -> Ints:
@@ -120,13 +148,12 @@ def _possible(length: int, count: int) -> int:
     return int(root**2)
 
 
-def _follow(policy: Policy, events: Events, part: Ints, where: list[Ints], rounds: Ints) -> Floats | None:
-    """Mean real rewards up to each round of one run on one part of the log; None where it ends too soon."""
+def _follow(policy: Policy, events: Events, part: Ints, where: list[Ints], horizon: int) -> Floats | None:
+    """The real rewards (T,) of one run on one part of the log; None where it ends too soon."""
     values, names = channels_of(events.problem).values, policy.names
     places = {name: k for k, name in enumerate(names)}
-    at, total, out, horizon = 0, 0.0, np.empty(len(rounds)), int(rounds[-1])
-    c = 0
-    for t in range(1, horizon + 1):
+    at, out = 0, np.empty(horizon)
+    for t in range(horizon):
         name = policy.select()
         k = places[name]
         place = int(np.searchsorted(where[k], at))
@@ -135,8 +162,5 @@ def _follow(policy: Policy, events: Events, part: Ints, where: list[Ints], round
         event = part[where[k][place]]
         at = int(where[k][place]) + 1
         policy.update(name, float(values[k][events.level[event]]))
-        total += float(events.reward[event])
-        if t == rounds[c]:
-            out[c] = total / t
-            c += 1
+        out[t] = events.reward[event]
     return out

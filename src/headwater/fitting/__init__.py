@@ -2,7 +2,7 @@
 
 ``sources`` opens a file or a database, ``logs`` gives every log one shape and checks it, ``counts`` counts rewards where they
 lie, ``levels`` makes few levels of many rewards, ``mixture`` and ``features`` find segments where none are given, ``channels``
-makes laws with intervals out of counts, ``result`` is what comes out.
+makes laws with intervals out of counts, ``identity`` tells the same data again, ``result`` is what comes out.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ def fit(
     least: int = 10,
     confidence: float = 0.95,
     sample: int = 20_000,
+    hold_out: float | None = None,
     seed: int = 0,
     name: str = "",
     command: str = "",
@@ -53,8 +54,9 @@ def fit(
 
     ``levels``: how many levels many different rewards are cut into, ``edges``: where. ``least``: a cell with fewer rewards is
     pooled. ``confidence`` of the intervals. ``sample``: the most units that segments are learned from. ``time`` is checked for
-    drift and for arms that were never on at the same time; ``until`` leaves out what came later. The same ``seed`` gives the
-    same fit.
+    drift and for arms that were never on at the same time; ``until`` leaves out what came later. ``hold_out``: a share of the
+    units (of the rows, where none are named) that nothing is learned from, for :func:`headwater.evaluate` to find again by
+    ``held_out=True``. The same ``seed`` gives the same fit.
 
     >>> log = {"ad": ["plain", "bold"] * 40, "who": ["young"] * 40 + ["old"] * 40, "won": [0, 1] * 20 + [1, 0, 0, 0] * 10}
     >>> learned = fit(log, arm="ad", reward="won", segment="who")
@@ -66,5 +68,5 @@ def fit(
     return fit_log(
         data, columns=(arm, reward, segment, unit, tuple(features), time), wide=wide, missing=missing, until=until,
         database=database, method=method, segments=segments, levels=levels, edges=edges, least=least, confidence=confidence,
-        sample=sample, seed=seed, name=name, command=command, progress=progress,
+        sample=sample, hold_out=hold_out, seed=seed, name=name, command=command, progress=progress,
     )  # fmt: skip

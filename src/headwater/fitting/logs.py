@@ -75,8 +75,10 @@ class Log:
             raise ProblemError(f"{self.label}: the query failed: {first_line(error)}") from None
 
 
-def read_log(source: Source, columns: Columns, *, missing: Any = None, until: Any = None) -> Log:
+def read_log(source: Source, columns: Columns, *, missing: Any = None, until: Any = None, numbered: bool = False) -> Log:
     """The log that the columns describe, checked; what is wrong is said in one go where it can be.
+
+    ``numbered``: where no column names units, the table has the number of the row in place of one.
 
     >>> from headwater.fitting.sources import open_source
     >>> wide = open_source({"user": ["u", "v"], "tea": [1, 99], "milk": [0, 1]})
@@ -90,7 +92,9 @@ def read_log(source: Source, columns: Columns, *, missing: Any = None, until: An
     found = Complaints()
     rewards = {name: _number(source, raw, name, missing, found) for name in columns.wide or (str(columns.reward),)}
     found.raise_if_any()
-    if columns.unit is None and (columns.wide or columns.features):  # every row is a unit; numbered before it is unfolded
+    if columns.unit is None and (
+        columns.wide or columns.features or numbered
+    ):  # every row is a unit; numbered before it is unfolded
         raw = raw.mutate(**{_ROW: ibis.row_number()})
     shape = _others(raw, columns)
     if columns.wide:
@@ -99,7 +103,7 @@ def read_log(source: Source, columns: Columns, *, missing: Any = None, until: An
     else:
         shape["arm"], shape["reward"] = raw[columns.arm].cast("string"), rewards[str(columns.reward)]
     table = raw.select(**shape)
-    log = _profile(table, columns, source.label)
+    log = profiled(table, columns, source.label)
     return replace(log, warnings=[*source.notes, *log.warnings])
 
 
@@ -211,8 +215,9 @@ def _others(raw: ibis.Table, columns: Columns) -> dict[str, Any]:
     return out
 
 
-def _profile(table: ibis.Table, columns: Columns, label: str) -> Log:
-    """One pass over all rows: how many, how many unusable and why, the range of rewards and of time."""
+def profiled(table: ibis.Table, columns: Columns, label: str) -> Log:
+    """The usable rows of a table in that shape, and what one pass over all of them finds: how many, how many unusable and
+    why, the range of rewards and of time."""
     keys = ["reward", "arm", *(key for key in ("segment", "unit") if getattr(columns, key) is not None)]
     blank = {f"no_{key}": table[key].isnull().sum() for key in keys}
     usable = table.arm.notnull()
@@ -289,9 +294,13 @@ def sampled(log: Log, size: int, seed: int) -> tuple[ibis.Table, float]:
     share = 1.0 if log.units <= 1.2 * size else 2.0 ** -math.ceil(math.log2(log.units / size))
     if share == 1:
         return log.table, share
-    bound = f"{round(share * 2**32):08x}"
-    digest = _md5()(need_ibis().literal(f"{seed}|") + log.table.unit)
-    return log.table.filter(digest.substr(0, 8) < bound), share
+    return log.table.filter(in_lot(log, f"{seed}|", share)), share
+
+
+def in_lot(log: Log, prefix: str, share: float) -> Any:
+    """Whether a row's unit is among that share of all, by a hash of a prefix and its name."""
+    digest = _md5()(need_ibis().literal(prefix) + log.table.unit)
+    return digest.substr(0, 8) < f"{round(share * 2**32):08x}"
 
 
 def _md5() -> Any:

@@ -27,6 +27,7 @@ class Options:
     sample: int
     seed: int
     progress: Progress
+    hold_out: float | None = None
 
     def check(self) -> None:
         found = Complaints()
@@ -38,6 +39,8 @@ class Options:
                 found.add(key, value, f"a whole number from {low:,} to {high:,}")
         if not is_number(self.confidence) or not 0 < self.confidence < 1:
             found.add("confidence", self.confidence, "a number between 0 and 1")
+        if self.hold_out is not None and not (is_number(self.hold_out) and 0 < self.hold_out < 1):
+            found.add("hold_out", self.hold_out, "a share between 0 and 1")
         if not _whole(self.seed, 0, 2**63 - 1):
             found.add("seed", self.seed, "a whole number, 0 or more")
         if self.edges is not None and (self.levels is not None or not _ascending(self.edges)):

@@ -15,6 +15,7 @@ from headwater.arrays import Floats
 from headwater.complaints import shown
 from headwater.errors import ProblemError
 from headwater.fitting.channels import arm_laws, find_strengths, make_channel
+from headwater.fitting.identity import HoldOut, digest_of, kept
 from headwater.fitting.logs import Columns, Log, read_log
 from headwater.fitting.options import Options, Progress
 from headwater.fitting.result import Fit
@@ -37,13 +38,27 @@ def fit_log(
         wanted = _wide(Columns(*columns), source.table.columns, wide)
         if wanted.segment is not None and wanted.features:
             raise ProblemError("segment: got features, too; expected one: where segments are known, none need be found")
-        log = read_log(source, wanted, missing=missing, until=until)
+        whole = read_log(source, wanted, missing=missing, until=until, numbered=chosen.hold_out is not None)
+        log, identity = _learned_from(whole, chosen)
         with threadpool_limits(1), warnings.catch_warnings():  # matrices are small: threads would only wait for each other
             warnings.simplefilter("ignore", early)  # a start that ends early is one of several
             found = segment_log(log, chosen)
-            return _finish(log, found, chosen, name=name or source.label, origin=_origin(log, found, chosen, command, until))
+            return _finish(
+                log, found, chosen, name=name or source.label, origin=_origin(log, found, chosen, command, until) | identity
+            )
     finally:
         source.close()
+
+
+def _learned_from(log: Log, options: Options) -> tuple[Log, dict[str, Any]]:
+    """The part of a log to learn from, and what tells this data again."""
+    if options.hold_out is None:
+        return log, {"digest": digest_of(log)}
+    split = HoldOut(options.hold_out, options.seed)
+    part = kept(log, split)
+    told: dict[str, Any] = {"share": split.share, "seed": split.seed, "by": "row" if log.columns.unit is None else "unit"}
+    told |= {} if log.columns.unit is None else {"unit": log.columns.unit}
+    return part, {"digest": digest_of(log), "hold_out": told | {"learned_digest": digest_of(part)}}
 
 
 def _wide(columns: Columns, there: Sequence[str], wide: bool | Sequence[str]) -> Columns:

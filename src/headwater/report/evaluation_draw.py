@@ -169,8 +169,8 @@ def draw_estimates(rows: Sequence[Estimate], logged_mean: float) -> Figure:
             i = methods.index(row.method)
             place = choices.index(row.choice) + 0.22 * (i - (len(methods) - 1) / 2)
             label = row.method if row.choice == choices[0] else None
-            half = (row.high - row.low) / 2
-            axis.errorbar(row.value, place, xerr=half, fmt="o", ms=4, color=colour(i), label=label)
+            arms = [[max(row.value - row.low, 0.0)], [max(row.high - row.value, 0.0)]]  # dr may lie below what can be paid
+            axis.errorbar(row.value, place, xerr=arms, fmt="o", ms=4, color=colour(i), label=label)
     axis.axvline(logged_mean, color="#777777", linestyle=":", linewidth=1.2)
     axis.set_yticks(range(len(choices)), [plain_text(choice) for choice in choices])
     axis.invert_yaxis()
