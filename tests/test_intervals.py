@@ -12,6 +12,7 @@ from scipy import stats
 
 from headwater.errors import ProblemError
 from headwater.intervals import (
+    _inverted_deviate,
     _roots,
     _saddle_deviate,
     _Sums,
@@ -136,6 +137,26 @@ def test_the_saddlepoint_formula_alone_is_close() -> None:
     sums = _Sums(x, np.ones(51), np.ones(51), np.array([0]))
     m = _roots(sums, np.array([x.min()]), np.array([1.0]), 0.025)
     assert stats.norm.sf(_saddle_deviate(sums, m)[0]) == pytest.approx(0.025, rel=1e-3)
+
+
+@given(
+    st.lists(st.tuples(st.floats(-60, 60), st.floats(0.5, 2000)), min_size=2, max_size=6, unique_by=lambda pair: pair[0]),
+    st.floats(0.02, 0.98),
+)
+@settings(deadline=None, max_examples=60)
+def test_formula_and_inversion_agree_on_the_worst_of_sums(pairs: list[tuple[float, float]], where: float) -> None:
+    """Few large terms beside thousands of small ones, of either sign, as doubly robust terms are."""
+    total, count = np.array(pairs).T
+    sums = _Sums(np.round(total, 3), np.ones(len(total)), np.round(count, 1), np.array([0]))
+    low, high = sums.total.min(), sums.total.max()
+    if high - low < 0.01:
+        return
+    centre = float(sums.total @ sums.count / sums.count.sum())
+    m = np.array([centre + where * min(high - centre, 4 * np.std(sums.total) / np.sqrt(sums.count.sum()))])
+    if m[0] >= high:
+        return
+    a, b = _saddle_deviate(sums, m)[0], _inverted_deviate(sums, m)[0]
+    assert abs(a - b) < 0.05 or min(a, b) > 5, (a, b)
 
 
 LAWS: dict[str, tuple[list[float], list[float], int]] = {
