@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,16 +14,19 @@ from scipy import special, stats
 
 import headwater as hw
 from headwater.arms import Random
-from headwater.arrays import Floats
+from headwater.arrays import Floats, Ints
 from headwater.fitting import cells
 from headwater.fitting.cells import Units, effective_rewards, exact_ends
-from headwater.fitting.channels import possible_levels
+from headwater.fitting.channels import Channel, possible_levels
 from headwater.fitting.counts import Counts, count_arrays
 from headwater.fitting.effects import effect_sizes, find_effects
 from headwater.fitting.levels import Levels
 from headwater.fitting.pipeline import make_channels
 from headwater.fitting.segments import Segmented
 from headwater.intervals import mean_intervals
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
+import coverage_fit
 
 LONG: dict[str, Any] = {"arm": "arm", "reward": "reward"}
 
@@ -39,7 +44,7 @@ def clicks(seed: int, rate: float = 0.0046, arms: int = 34, events: int = 10_000
     return {"arm": arm, "reward": (rng.random(events) < truth[arm]).astype(int), "who": ["everyone"] * events}, truth
 
 
-def tabulated(counts: Floats, least: int = 10) -> hw.Fit | Any:
+def tabulated(counts: Floats | Ints, least: int = 10) -> list[Channel]:
     """Channels of a table of counts (K, J, M) of rewards 0, 1, …"""
     values = np.arange(float(counts.shape[2]))
     names = [[f"{word}{i}" for i in range(size)] for word, size in zip("as", counts.shape, strict=False)]
@@ -215,6 +220,20 @@ def test_sizes_of_effects() -> None:
     assert sizes.together == pytest.approx(0) and sizes.segments == pytest.approx(1)
     assert sizes.arms == pytest.approx(np.sqrt(2 / 3)) and sum(sizes.parts) == pytest.approx(1)
     assert effect_sizes(np.ones((2, 2)), np.array([0.5, 0.5])).parts == (0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(("number", "runs"), [(1, 20), (2, 20), (4, 30), (10, 20), (16, 10), (20, 20), (23, 5)])
+def test_a_small_part_of_the_grid(number: int, runs: int) -> None:
+    """Cells of benchmarks/coverage_fit.py, few runs of each: a right 94 % would be below once in 10,000 times a cell."""
+    cell, tally = coverage_fit.CELLS[number], {}
+    coverage_fit.way_of(cell)(cell, tally, np.random.default_rng(number), runs)
+    for found in tally.values():
+        assert found.chance("fit") > 1e-4, (cell.name(), found.coverage("fit"))
+
+
+def test_holms_procedure_blames_the_worst_first() -> None:
+    assert coverage_fit.holm([0.001, 0.5, 0.004]) == [True, False, True]
+    assert coverage_fit.holm([0.02, 0.5]) == [False, False]
 
 
 # ------------------------------------------------------------------ bins and units

@@ -8,6 +8,7 @@ observation: what is counted are units, and the mean is the ratio of their sums.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,9 +23,11 @@ MOST_SUMS = 300_000
 """So many sums, one for each unit in each cell, are brought home; where there are more, those of some units, by lot."""
 
 SEEN = 20
+"""So many units above the least show how far above it units can be."""
 
 
-class Units(NamedTuple):
+@dataclass(frozen=True)
+class Units:
     """Sums of the rewards of one unit in one cell, alike ones once: ``cell`` (N,) is k J + j, ``size`` how many rewards,
     ``total`` their sum, ``hits`` (N, M) how many of each level, ``count`` how many units. ``share``: of the units, those that
     were looked at.
@@ -79,7 +82,7 @@ def spread_out(counts: Counts) -> tuple[Floats, Floats]:
     A bin of many values becomes two values, as far apart as its rewards were.
     """
     n = counts.n.astype(float)
-    if counts.values is not None:
+    if counts.values is not None or counts.scatter is None:
         return np.broadcast_to(counts.values, n.shape), n
     mean = np.divide(counts.total, n, out=np.zeros(n.shape), where=n > 0)
     apart = np.sqrt(counts.scatter)
@@ -98,8 +101,8 @@ def _alike(units: Units, hits: Floats) -> tuple[Units, Floats]:
     most, largest = int(hits.max()) + 1, int(units.size.max()) + 1
     key = (units.cell * largest + units.size.astype(np.int64)) * most + hits.astype(np.int64)
     _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
-    count = np.bincount(inverse, units.count)
-    return units._replace(cell=units.cell[first], size=units.size[first], count=count), hits[first]
+    count = np.bincount(inverse, units.count).astype(float)
+    return replace(units, cell=units.cell[first], size=units.size[first], count=count), hits[first]
 
 
 def _ratios(
@@ -147,7 +150,7 @@ def effective_rewards(units: Units, shape: tuple[int, ...]) -> tuple[Floats, flo
     n, s, hits = units.count, units.size, units.hits
 
     def add(what: Floats) -> Floats:
-        return np.bincount(units.cell, what, cells)
+        return np.bincount(units.cell, what, cells).astype(float)
 
     rewards, squares = add(n * s), add(n * s**2)
     law = np.stack([add(n * h) for h in hits.T], axis=1) / np.maximum(rewards, 1)[:, None]

@@ -74,7 +74,7 @@ class Segmented:
     @property
     def level_total(self) -> Floats:
         """Sums of rewards, (K, M)."""
-        return self.levels.merge(self.binned.total).sum(axis=1)
+        return np.asarray(self.levels.merge(self.binned.total).sum(axis=1))
 
 
 def segment_log(log: Log, options: Options) -> Segmented:
