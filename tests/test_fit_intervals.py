@@ -225,7 +225,8 @@ def test_sizes_of_effects() -> None:
 @pytest.mark.parametrize(("number", "runs"), [(1, 20), (2, 20), (4, 30), (10, 20), (16, 10), (20, 20), (23, 5)])
 def test_a_small_part_of_the_grid(number: int, runs: int) -> None:
     """Cells of benchmarks/coverage_fit.py, few runs of each: a right 94 % would be below once in 10,000 times a cell."""
-    cell, tally = coverage_fit.CELLS[number], {}
+    cell = coverage_fit.CELLS[number]
+    tally: dict[str, coverage_fit.Tally] = {}
     coverage_fit.way_of(cell)(cell, tally, np.random.default_rng(number), runs)
     for found in tally.values():
         assert found.chance("fit") > 1e-4, (cell.name(), found.coverage("fit"))

@@ -82,8 +82,9 @@ def spread_out(counts: Counts) -> tuple[Floats, Floats]:
     A bin of many values becomes two values, as far apart as its rewards were.
     """
     n = counts.n.astype(float)
-    if counts.values is not None or counts.scatter is None:
+    if counts.values is not None:
         return np.broadcast_to(counts.values, n.shape), n
+    assert counts.scatter is not None
     mean = np.divide(counts.total, n, out=np.zeros(n.shape), where=n > 0)
     apart = np.sqrt(counts.scatter)
     return np.concatenate([mean - apart, mean + apart], axis=-1), np.concatenate([n / 2, n / 2], axis=-1)
