@@ -271,6 +271,19 @@ def test_bins_state_what_single_rewards_would() -> None:
         assert ends.mean_high[k, 0] == pytest.approx(float(single[1]), rel=2e-3)
 
 
+def test_units_that_are_all_alike_leave_room() -> None:
+    """30 units that were each paid one of two times: that none was paid otherwise is not known for sure."""
+    size, total = np.full(30, 2.0), np.ones(30)
+    units = Units(np.zeros(30, dtype=np.int64), size, total, np.stack([total, total], axis=1), np.ones(30), 1.0)
+    n = np.array([[[30, 30]]])
+    values = np.array([0.0, 1.0])
+    counts = Counts(["a"], ["all"], n, n * values, np.array([0.5]), values)
+    levels = Levels(counts.edges, np.array([0, 1]), True, 0.0, 0.0)
+    ends = exact_ends(counts, levels, np.array([[60.0]]), units, least=0.0, most=1.0, confidence=0.95)
+    assert ends.mean_low[0, 0] < 0.46 and ends.mean_high[0, 0] > 0.54
+    assert np.all(ends.low < 0.46) and np.all(ends.high > 0.54)
+
+
 def test_how_alike_the_rewards_of_a_unit_are() -> None:
     """Beta-binomial units of 10 rows: the correlation is what it was drawn with."""
     rng = np.random.default_rng(4)

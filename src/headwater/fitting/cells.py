@@ -23,7 +23,7 @@ MOST_SUMS = 300_000
 """So many sums, one for each unit in each cell, are brought home; where there are more, those of some units, by lot."""
 
 SEEN = 20
-"""So many units above the least show how far above it units can be."""
+"""So many units that were paid anything but the least show how much units can be paid."""
 
 
 @dataclass(frozen=True)
@@ -109,31 +109,44 @@ def _alike(units: Units, hits: Floats) -> tuple[Units, Floats]:
 def _ratios(
     units: Units, total: Floats, shape: tuple[int, ...], least: float, most: float, confidence: float
 ) -> tuple[Floats, Floats]:
-    """Intervals (K, J) of what a reward of each cell adds to ``total`` (N,), from ``least`` to ``most``.
-
-    Gaffke's added observation is the unit of the log that is farthest above the cell's mean, for the upper end, and farthest
-    below it for the lower. Where fewer than ``SEEN`` units of the whole log were above the least, or below the most, that unit
-    was perhaps never met: then it is one as large as the cell's largest, of rewards that are all the most, or the least.
-    """
+    """Intervals (K, J) of what a reward of each cell adds to ``total`` (N,), from ``least`` to ``most``."""
     cells = int(np.prod(shape))
-    rewards, sums, largest = np.bincount(units.cell, units.count * units.size, cells), np.zeros(cells), np.ones(cells)
-    np.maximum.at(largest, units.cell, units.size)
-    mean = np.divide(np.bincount(units.cell, units.count * total, cells), rewards, out=sums, where=rewards > 0)
-    worst = []
-    for sign, end, other in ((-1.0, least, most), (1.0, most, least)):
-        far = sign * (total - other * units.size)  # from the other end
-        if units.count[far > 1e-9 * (most - least)].sum() < SEEN:
-            worst.append((end * largest, largest))
-            continue
+    rewards, mean = np.bincount(units.cell, units.count * units.size, cells), np.zeros(cells)
+    np.divide(np.bincount(units.cell, units.count * total, cells), rewards, out=mean, where=rewards > 0)
+    worst = _worst(units, total, mean, least, most), _worst(units, total, mean, most, least)
+    low, high = ratio_intervals(
+        units.cell, total, units.size, units.count, cells=cells, low=least, high=most, worst=worst, confidence=confidence
+    )
+    return low.reshape(shape), high.reshape(shape)
+
+
+def _worst(units: Units, total: Floats, mean: Floats, end: float, other: float) -> tuple[Floats, Floats]:
+    """Gaffke's added observation for the side of ``end``, in each cell with this ``mean``: a unit's total and size, (cells,).
+
+    It is the unit of the cell that is farthest from its mean. If fewer than ``SEEN`` units of a cell were paid anything but
+    the ``other`` end, how far they can be is not known from them: then it is the farthest unit of the whole log, and if that
+    has no more of them either, one as large as the cell's largest, of rewards that are all the end.
+    """
+    sign, cells, least = np.sign(end - other), len(mean), 1e-9 * abs(end - other)
+    far = sign * (total - other * units.size)
+    paid = units.count * (far > least)
+    size = np.ones(cells)
+    np.maximum.at(size, units.cell, units.size)
+    sums = end * size
+    if paid.sum() >= SEEN:
         sizes, at = np.unique(units.size, return_inverse=True)
         farthest = np.full(len(sizes), -np.inf)
         np.maximum.at(farthest, at, far)
-        found = np.argmax(farthest + np.multiply.outer(sign * (other - mean), sizes), axis=1)
-        worst.append((sign * farthest[found] + other * sizes[found], sizes[found]))
-    low, high = ratio_intervals(
-        units.cell, total, units.size, units.count, cells=cells, low=least, high=most, worst=tuple(worst), confidence=confidence
-    )
-    return low.reshape(shape), high.reshape(shape)
+        away = farthest + np.multiply.outer(sign * (other - mean), sizes)
+        found = np.argmax(away, axis=1)
+        beyond = away.max(axis=1) > least
+        size = np.where(beyond, sizes[found], size)
+        sums = np.where(beyond, sign * farthest[found] + other * sizes[found], sums)
+    away = sign * (total - mean[units.cell] * units.size)
+    order = np.lexsort((away, units.cell))
+    last = order[np.searchsorted(units.cell[order], np.arange(cells), side="right") - 1]
+    known = (np.bincount(units.cell, paid, cells) >= SEEN) & (away[last] > least)
+    return np.where(known, total[last], sums), np.where(known, units.size[last], size)
 
 
 def effective_rewards(units: Units, shape: tuple[int, ...]) -> tuple[Floats, float]:
