@@ -28,6 +28,11 @@ BEFORE = {
     "hidden kinds, 3,000 units, 8 arms each": ("94.0%", "94.4%"),
     "hidden kinds, 3,000 units, 5 arms each": ("94.8%", "94.7%"),
     "hidden kinds, 3,000 units, 3 arms each": ("93.0%", "93.9%"),
+    "clicks at 0.46 %, 34 arms, 10,000 events": ("", "73.7%"),
+    "the same, arms that nobody clicked": ("", "0.0%"),
+    "a rare segment with an effect of its own": ("", "0.2%"),
+    "people with up to 30 rows in a cell, `--unit`": ("83.5%", "68.3%"),
+    "the same without `--unit`": ("83.5%", "68.3%"),
 }
 """The same with release 0.1."""
 

@@ -229,7 +229,7 @@ def test_a_small_part_of_the_grid(number: int, runs: int) -> None:
     tally: dict[str, coverage_fit.Tally] = {}
     coverage_fit.way_of(cell)(cell, tally, np.random.default_rng(number), runs)
     for found in tally.values():
-        assert found.chance("fit") > 1e-4, (cell.name(), found.coverage("fit"))
+        assert found.chance() > 1e-4, (cell.name(), found.coverage())
 
 
 def test_holms_procedure_blames_the_worst_first() -> None:

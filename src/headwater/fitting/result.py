@@ -101,7 +101,7 @@ class Fit:
         >>> from headwater import fit
         >>> log = {"ad": ["a", "a", "b", "b"] * 99, "who": ["x", "y"] * 198, "won": [1, 0, 1, 0] * 99}
         >>> fit(log, arm="ad", reward="won", segment="who").effects_in_words()  # doctest: +ELLIPSIS
-        'Mean rewards differ by 0... from arm to arm, by 0.4... from segment to segment, ...: 0 %, 100 % and 0 % of what ...'
+        'Mean rewards differ by 0 from arm to arm, by 0.5 from segment to segment, ...: 0 %, 100 % and 0 % of what means vary.'
         """
         sizes = self.effect_sizes()
         if len(self.segments) == 1:
