@@ -1,8 +1,9 @@
-"""How often the intervals of ``headwater fit`` hold: its part of the designed grid of ``benchmarks/coverage.py``.
+"""How often the intervals of ``headwater fit`` hold: its part of the designed grid of ``interval_coverage.py``.
 
 Logs are made up from laws that are known. Rows, arms and segments are those of a cell; in a *rare* cell one segment has 2 % of
 the rows, and it is the one that is looked at. What is checked are the functions that ``fit`` states intervals with, on
-tables of counts: 2,000 logs a cell (300 where units have several rewards). Beside them stand other intervals, for their width.
+tables of counts: 2,000 logs a cell, 200 to 1,000 where a log holds many cells or takes long. Beside them stand other intervals,
+for their width.
 
     python benchmarks/coverage_fit.py [--quick] [--dry]
 """
@@ -11,8 +12,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +25,10 @@ from headwater.arrays import Bools, Floats, Ints
 from headwater.fitting.cells import Units, exact_ends
 from headwater.fitting.counts import Counts, count_arrays
 from headwater.fitting.levels import Levels
+from interval_cells import GRID, OURS, Outcome
 
 PAGE = Path(__file__).parent.parent / "docs" / "fit.md"
 LEVEL = 0.95
-OURS = "headwater"
 AMOUNTS = np.append(0.0, np.round(np.exp(stats.norm.ppf((np.arange(60) + 0.5) / 60) * 0.8 + 3), 2))
 """Nothing, or an amount: 60 of them, as a lognormal law has them."""
 
@@ -256,18 +258,26 @@ def way_of(cell: Cell) -> Callable[[Cell, dict[str, Tally], np.random.Generator,
     return by_log if cell.kind == "amounts" else by_rows
 
 
-def measure(quick: bool = False) -> Iterator[tuple[Cell, str, Tally]]:
-    """Every cell with its tallies, of means and of probabilities."""
-    for i, cell in enumerate(CELLS):
-        rng = np.random.default_rng([18, i])
-        tally: dict[str, Tally] = {}
-        way = way_of(cell)
-        runs = cell.runs // 20 if quick else cell.runs
-        part = max(1, 60_000 // (cell.arms * cell.segments)) if way is by_rows else runs
-        for done in range(0, runs, part):
-            way(cell, tally, rng, min(part, runs - done))
-        for of, found in tally.items():
-            yield cell, of, found
+def measure(number: int, runs: int) -> dict[str, Tally]:
+    """A cell's tallies, of means and of probabilities."""
+    cell, rng, tally = CELLS[number], np.random.default_rng([18, number]), {}  # type: ignore[var-annotated]
+    way = way_of(cell)
+    part = max(1, 60_000 // (cell.arms * cell.segments)) if way is by_rows else runs
+    for done in range(0, runs, part):
+        way(cell, tally, rng, min(part, runs - done))
+    return tally
+
+
+def outcomes(number: int, runs: int) -> dict[str, Outcome]:
+    """The same as ``interval_coverage.py`` takes it."""
+    return {
+        of: Outcome({m: tally.held(m) for m in tally.hits}, {m: np.concatenate(w) for m, w in tally.widths.items()})
+        for of, tally in measure(number, runs).items()
+    }
+
+
+for _number, _cell in enumerate(CELLS):
+    GRID.add("fit", _cell.name(), partial(outcomes, _number), runs=_cell.runs)
 
 
 def holm(chances: list[float], alarm: float = 0.01) -> list[bool]:
@@ -313,10 +323,11 @@ def table(lines: list[tuple[Cell, str, Tally]]) -> list[str]:
 
 
 def main() -> None:
-    lines, started = [], time.process_time()
-    for line in measure("--quick" in sys.argv):
-        lines.append(line)
-        print(line[0].name(), line[1], f"{line[2].coverage():.1%}", f"{time.process_time() - started:.0f} s", flush=True)
+    lines: list[tuple[Cell, str, Tally]] = []
+    for number, cell in enumerate(CELLS):
+        for of, tally in measure(number, cell.runs // 20 if "--quick" in sys.argv else cell.runs).items():
+            lines.append((cell, of, tally))
+            print(cell.name(), of, f"{tally.coverage():.1%}", f"{time.process_time():.0f} s", flush=True)
     text = "\n".join(table(lines))
     print(text)
     if not {"--dry", "--quick"} & set(sys.argv):

@@ -141,6 +141,17 @@ def test_units_with_one_row_a_cell_change_nothing() -> None:
         assert np.allclose(one.effective, two.effective) and np.allclose(2 * one.counts, two.counts)
 
 
+def test_units_count_in_segments_found_from_features_too() -> None:
+    rows, _ = people(2)
+    rows["age"] = 20 + 30 * (rows["who"] % 2) + np.random.default_rng(0).normal(0, 2, 80)[rows["who"]]
+    fit = hw.fit(rows, **LONG, features=["age"], unit="who", segments=2)
+    assert fit.origin["most_rewards_of_a_unit_in_a_cell"] > 20 and fit.origin["correlation_within_units"] > 0.02
+    known = hw.fit(rows | {"half": rows["who"] % 2}, **LONG, segment="half", unit="who")
+    order = [0, 1] if abs(fit.shares[0] - known.shares[0]) < 1e-9 else [1, 0]
+    for one, other in zip(fit.channels, known.channels, strict=True):
+        assert np.allclose(one.mean_high[order], other.mean_high, rtol=1e-5)
+
+
 def test_a_sample_of_units_says_how_much_rows_are_worth(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where there are too many units for all their sums, those of some tell how alike the rewards of one are."""
     rows, _ = people(1)
