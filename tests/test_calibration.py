@@ -87,6 +87,28 @@ def test_honest_intervals_hold_as_often_as_stated() -> None:
     assert abs(np.mean(cells) - 0.95) < 4.5 * error + 0.01  # more cells than means, but of one arm and segment they depend
 
 
+def test_intervals_of_rare_rewards_hold_as_often_as_stated() -> None:
+    """Rewards of one in a hundred, cells of 60 people: laws are shrunk, intervals lopsided. 20 worlds of 24 means each; a
+    right 95 % would fall below the bound once in 10,000 times."""
+    means, cells = [], []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        rate = 0.01 * np.exp(0.4 * rng.normal(size=(12, 2)))
+        x, y = rng.integers(0, 2, 120), rng.integers(0, 2, 3000)
+        paid = [(rng.random((12, len(who))) < rate[:, who]).astype(float) for who in (x, y)]
+        rows = {f"arm {k:02d}": row for k, row in enumerate(paid[0])} | {"who": [SEGMENTS[j] for j in x]}
+        fit = hw.fit(rows, wide=[f"arm {k:02d}" for k in range(12)], segment="who")
+        people = make_people(fit.problem, paid[1].T, segments=[SEGMENTS[j] for j in y])
+        found = channel_calibration(people, stated(people, fit.evidence()))
+        means.append(found.means)
+        cells.append(found.cells)
+        for arm in found.arms:
+            assert arm.learned_margin.shape == arm.held_out_margin.shape == (2, 2)
+            assert np.all(arm.learned_margin >= 0) and np.all(arm.learned_margin[1] > arm.learned_margin[0])
+    assert np.mean(means) > stats.binom.ppf(1e-4, 480, 0.95) / 480
+    assert np.mean(cells) > stats.binom.ppf(1e-4, 480, 0.95) / 480
+
+
 def test_boasting_is_noticed() -> None:
     channels = world(3)
     problem, evidence = learned(channels, 300, 7, boast=10.0)

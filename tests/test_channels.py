@@ -365,7 +365,10 @@ UNIFORM = {"name": "uniform", "low": -1, "high": 1}
             "expected a list of rewards, an expression or a function",
         ),
         ({"noise": UNIFORM, "reward": [1e12, 0]}, "arms.c.noise: 2 wide, it is lost in the rounding of rewards of size 1e+12"),
-        ({"noise": UNIFORM, "outcomes": [1]}, "expected the keys outcomes and probabilities (and edges, observations)"),
+        (
+            {"noise": UNIFORM, "outcomes": [1]},
+            "expected the keys outcomes and probabilities (and edges, observations, mean_high)",
+        ),
         (
             {"noise": {"name": "sign", "scale": 9e299}, "reward": [9e299, 0]},
             "arms.c.noise[3]: got 1.8e+300; expected a reward within ±1e+300",

@@ -217,7 +217,7 @@ def test_the_file_is_read_by_every_command(noisy: Log, tmp_path: Path) -> None:
     assert counts.sum() == len(noisy.rows["unit"])
     arm = problem.arms["arm 0"]
     assert isinstance(arm, Random) and arm.observations is not None
-    assert np.allclose(arm.observations, fit.channels[0].effective + fit.channels[0].strength, rtol=1e-5)
+    assert np.allclose(arm.observations, fit.channels[0].effective, rtol=1e-5)
     run = hw.simulate(problem, policies=["ucb1", "joint-ucb"], horizon=50, replications=4, seed=1)
     assert set(run.outcomes) == {"ucb1", "joint-ucb"}
     policy = hw.make_policy("auto", problem)

@@ -218,10 +218,12 @@ def test_cells_with_too_little_data_are_pooled_and_flagged() -> None:
         "who": ["x", "x", "y", "y"] * 25 + ["x"] * 100 + ["y"] * 4,
     }
     fit = hw.fit(rows | {"who": [*rows["who"][:200], "y", "y", "y", "y"]}, **HOW)
-    assert "fewer than 10 rewards: b for y (1 of 4 cells); each gets what the arm pays on average" in "\n".join(fit.warnings)
+    assert "fewer than 10 rewards: b for y (1 of 4 cells); each gets what its arm and its segment let expect" in "\n".join(
+        fit.warnings
+    )
     b = fit.channels[1]
     assert b.pooled.tolist() == [False, True]
-    assert np.allclose(b.probabilities[1], b.law)
+    assert np.allclose(b.probabilities[1], b.expected[1])
     assert b.mean_high[1] - b.mean_low[1] > b.mean_high[0] - b.mean_low[0]
     unseen = hw.fit({key: column[:200] for key, column in rows.items()} | {"who": rows["who"][:200]}, **HOW)
     assert "never seen: b for y (1 of 4 cells)" in "\n".join(unseen.warnings)

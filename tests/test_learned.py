@@ -9,7 +9,9 @@ import pytest
 from scipy import stats
 
 import headwater as hw
+from headwater.arms import Random
 from headwater.arrays import Floats
+from headwater.evaluation.guard import turned_round
 from headwater.files import parse_problem
 from headwater.policies.decisions import _draw_error
 from headwater.policies.evidence import evidence_of
@@ -82,6 +84,25 @@ def test_observations_are_kept_in_a_file() -> None:
     sure = {"outcomes": [0, 1], "probabilities": [[1, 0], [0, 1]], "observations": [3, 4]}
     few = hw.Problem(latent=hw.Discrete(["a", "b"]), arms={"arm": sure, "other": [1, 2]})
     assert channels_of(few).error[0].min() > 0, "three rewards that are alike do not make a channel known"
+
+
+def test_upper_ends_of_means_are_kept_in_a_file_and_by_other_problems() -> None:
+    _, rows, observations = truth_and_model(1, 12)
+    plain = made(rows, observations)
+    arms = plain.to_dict()["arms"]
+    for body in arms.values():
+        body["mean_high"] = [1.75] * rows.shape[1]
+    problem = hw.Problem(latent=plain.latent, arms=arms)
+    again = parse_problem(problem.to_toml())
+    assert again == problem and again.digest == problem.digest != plain.digest
+    assert hw.Problem(latent=plain.latent, arms=problem.arms) == problem
+    arm = again.arms["arm 0"]
+    assert isinstance(arm, Random) and arm.mean_high is not None and arm.mean_high.tolist() == [1.75] * rows.shape[1]
+    other = plain.arms["arm 0"]
+    assert isinstance(other, Random) and other.mean_high is None
+    turned = turned_round(problem, 0, 0.3).arms["arm 0"]
+    assert isinstance(turned, Random) and turned.mean_high is not None
+    assert np.all(turned.probabilities @ turned.outcomes <= turned.mean_high + 1e-9) and turned.mean_high.max() <= 2
 
 
 def test_the_index_is_the_smaller_of_its_own_and_the_models_with_its_error() -> None:

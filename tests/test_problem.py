@@ -442,6 +442,22 @@ def test_arms_refused(latent: Latent, given: Any, expected: str) -> None:
             "arms.c.observations: got [5, -1, 5]; expected how many rewards each row rests on, from 0",
         ),
         ({"outcomes": [0, 1], "probabilities": [[1, 0]] * 3, "observations": [5]}, "arms.c.observations: "),
+        (
+            {"outcomes": [0, 1], "probabilities": [[1, 0]] * 3, "mean_high": [1, 1, 1]},
+            "arms.c.mean_high: got no observations beside it; expected on how many rewards each of its entries rests",
+        ),
+        (
+            {"outcomes": [0, 1], "probabilities": [[0.5, 0.5]] * 3, "observations": [5] * 3, "mean_high": [1, 0.4, 1]},
+            "arms.c.mean_high[1]: got 0.4; expected a number from the mean there, 0.5, to the largest outcome, 1",
+        ),
+        (
+            {"outcomes": [0, 1], "probabilities": [[0.5, 0.5]] * 3, "observations": [5] * 3, "mean_high": [1, 1, 1.5]},
+            "arms.c.mean_high[2]: got 1.5; expected a number from the mean there, 0.5, to the largest outcome, 1",
+        ),
+        (
+            {"outcomes": [0, 1], "probabilities": [[0.5, 0.5]] * 3, "observations": [5] * 3, "mean_high": [1]},
+            "arms.c.mean_high: ",
+        ),
         ({"outcomes": [1, 0], "probabilities": [[1, 0]] * 3, "edges": [0.5]}, "arms.c.edges: got [0.5]; expected outcomes"),
         ({"outcomes": [0, 1], "probabilities": [[1, 0]] * 3, "edges": ["x"]}, 'arms.c.edges[0]: got "x"; expected a finite'),
         ({"outcomes": [], "probabilities": []}, "arms.c.outcomes: got []; expected at least one outcome, each once"),

@@ -22,6 +22,7 @@ MAX_REWARD = 1e300
 """The largest magnitude of a reward: the difference of two must not overflow."""
 MAX_ENTRIES = 40_000_000
 """Points × outcomes of a random reward: 0.3 GB of probabilities."""
+_RANDOM = {"outcomes", "probabilities", "edges", "observations", "mean_high"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,9 +71,10 @@ class Random:
     An observed reward within ``width`` of an outcome counts as that outcome: outcomes of noise with a continuous law are the
     middles of bins. With ``edges`` (M - 1,) every reward counts as an outcome: the m-th from ``edges[m - 1]`` to below
     ``edges[m]``; outcomes learned from data are the means of such bins. ``observations`` (J,) says on how many rewards each row
-    of probabilities rests, None that it is known. ``rounding`` is the most by which bins move a point's mean. ``written`` is
-    set when it was given as a reward plus noise. A problem never holds one that is known and whose rows are all zeros and
-    ones, bins and edges aside: that is a :class:`Table`, and has a table's digest.
+    of probabilities rests, None that it is known; ``mean_high`` (J,) what each mean is at most, as far as those rewards tell.
+    ``rounding`` is the most by which bins move a point's mean. ``written`` is set when it was given as a reward plus noise. A
+    problem never holds one that is known and whose rows are all zeros and ones, bins and edges aside: that is a
+    :class:`Table`, and has a table's digest.
     """
 
     outcomes: Floats
@@ -82,6 +84,7 @@ class Random:
     written: Noisy | None = None
     edges: Floats | None = None
     observations: Floats | None = None
+    mean_high: Floats | None = None
 
 
 Arm = Table | Formula | Function | Random
@@ -120,8 +123,9 @@ def arm_body(name: str, arm: Arm, latent: Latent) -> Any:
     out: dict[str, Any] = {"outcomes": [plain(v) for v in arm.outcomes]}
     if arm.edges is not None:
         out["edges"] = [plain(v) for v in arm.edges]
-    if arm.observations is not None:
-        out["observations"] = _plain_entry(arm.observations.reshape(latent.shape).tolist())
+    for key, value in (("observations", arm.observations), ("mean_high", arm.mean_high)):
+        if value is not None:
+            out[key] = _plain_entry(value.reshape(latent.shape).tolist())
     return {**out, "probabilities": rows.tolist()}
 
 
@@ -234,7 +238,8 @@ def _unread(given: Any, latent: Latent) -> Any:
 
 
 def _spec(arm: Random, rows: Floats) -> dict[str, Any]:
-    out = {"outcomes": arm.outcomes, "probabilities": rows, "edges": arm.edges, "observations": arm.observations}
+    out = {"outcomes": arm.outcomes, "probabilities": rows, "edges": arm.edges}
+    out |= {"observations": arm.observations, "mean_high": arm.mean_high}
     return {key: value for key, value in out.items() if value is not None}
 
 
@@ -252,7 +257,7 @@ def _check_mapping(place: str, given: Mapping[str, Any], latent: Latent, found: 
         )
         return None
     assert not isinstance(latent, Continuous)
-    if {"outcomes", "probabilities"} <= set(given) <= {"outcomes", "probabilities", "edges", "observations"}:
+    if {"outcomes", "probabilities"} <= set(given) <= _RANDOM:
         arm = _check_random(place, given, latent, found)
     elif {"reward", "noise"} <= set(given) <= {"reward", "noise", "bins"}:
         arm = _check_noisy(place, given, latent, found)
@@ -260,7 +265,7 @@ def _check_mapping(place: str, given: Mapping[str, Any], latent: Latent, found: 
         found.add(
             place,
             sorted(map(str, given)),
-            "the keys outcomes and probabilities (and edges, observations), or reward and noise (and bins)",
+            "the keys outcomes and probabilities (and edges, observations, mean_high), or reward and noise (and bins)",
         )
         return None
     if (
@@ -288,7 +293,26 @@ def _check_random(place: str, given: Mapping[str, Any], latent: Discrete | Vecto
     if len(found.lines) == before:
         rows = np.stack([probabilities(f"{place}.probabilities[{j}]", row, found) for j, row in enumerate(rows)])
     edges = _check_edges(place, given["edges"], outcomes, found) if "edges" in given else None
-    return Random(outcomes, rows, edges=edges, observations=_check_observations(place, given, latent, found))
+    observations = _check_observations(place, given, latent, found)
+    mean_high = None
+    if "mean_high" in given and len(found.lines) == before:
+        mean_high = _check_mean_high(place, given, rows @ outcomes, outcomes, latent, found)
+    return Random(outcomes, rows, edges=edges, observations=observations, mean_high=mean_high)
+
+
+def _check_mean_high(
+    place: str, given: Mapping[str, Any], mean: Floats, outcomes: Floats, latent: Discrete | Vector, found: Complaints
+) -> Floats:
+    if "observations" not in given:
+        found.say(f"{place}.mean_high: got no observations beside it; expected on how many rewards each of its entries rests")
+    before = len(found.lines)
+    out = table(f"{place}.mean_high", given["mean_high"], latent.shape, found, of="means").reshape(-1)
+    largest, slack = float(outcomes.max()), 1e-9 * float(np.max(abs(outcomes)))  # probabilities sum to one that well
+    outside = (out < mean - slack) | (out > largest + slack)
+    for j in np.flatnonzero(outside)[:1] if len(found.lines) == before else ():
+        expected = f"a number from the mean there, {mean[j]:g}, to the largest outcome, {largest:g}"
+        found.add(f"{place}.mean_high[{j}]", float(out[j]), expected)
+    return out
 
 
 def _check_observations(place: str, given: Mapping[str, Any], latent: Discrete | Vector, found: Complaints) -> Floats | None:

@@ -46,7 +46,13 @@ _SAMPLE: dict[str, Any] = {
 }
 _RANDOM: dict[str, Any] = {
     "type": "object",
-    "properties": {"outcomes": _NUMBERS, "probabilities": _NESTED, "edges": _NUMBERS, "observations": _NESTED},
+    "properties": {
+        "outcomes": _NUMBERS,
+        "probabilities": _NESTED,
+        "edges": _NUMBERS,
+        "observations": _NESTED,
+        "mean_high": _NESTED,
+    },
     "required": ["outcomes", "probabilities"],
     "additionalProperties": False,
 }

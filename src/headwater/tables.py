@@ -209,25 +209,36 @@ def print_simulation(run: Simulation) -> None:
 
 
 def print_fit(fit: Fit) -> None:
-    """The mean reward of every arm for every segment, the largest of each segment in bold, and what is shaky."""
+    """The mean reward of every arm for every segment with its interval, the largest of each segment in bold, how large the
+    effects of arms and segments are, and what is shaky.
+    """
     console = _console()
     many = "segment" if len(fit.segments) == 1 else "segments"
     title = f"{fit.name}: {len(fit.arms)} arms, {len(fit.segments)} {many} ({fit.method})"
     console.print(Text(title, style="italic"))
     table = Table()
-    table.add_column("mean reward")
+    table.add_column(f"mean reward\n({100 * fit.origin['confidence']:g} % interval)")
     shown = np.argsort(-fit.shares, kind="stable")[:8].tolist() if len(fit.segments) > 8 else range(len(fit.segments))
     for j in shown:
         table.add_column(Text(f"{fit.segments[j]}\n{fit.shares[j]:.0%}"), justify="right")
     means = np.stack([channel.mean for channel in fit.channels])
     for k, name in enumerate(fit.arms[:MOST]):
-        cells = [Text(short(means[k, j]), style="bold green" if means[k, j] == means[:, j].max() else "") for j in shown]
+        best = [means[k, j] == means[:, j].max() for j in shown]
+        cells = [_stated_mean(fit, k, j, style="bold green" if top else "") for j, top in zip(shown, best, strict=True)]
         table.add_row(Text(name), *cells)
     console.print(table)
     if len(fit.arms) > MOST or len(fit.segments) > 8:
         console.print(f"{len(fit.arms)} arms and {len(fit.segments)} segments in all; the file and --json have them.")
+    console.print(Text(fit.effects_in_words()))
     for warning in fit.warnings:
         console.print(Text(f"warning: {warning}", style="yellow"))
+
+
+def _stated_mean(fit: Fit, k: int, j: int, style: str) -> Text:
+    channel = fit.channels[k]
+    text = Text(short(channel.mean[j]), style=style)
+    text.append(f"\n{short(channel.mean_low[j])} to {short(channel.mean_high[j])}", style="not bold default")
+    return text
 
 
 def print_evaluation(found: Evaluation | LogEvaluation) -> None:

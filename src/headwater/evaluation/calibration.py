@@ -1,8 +1,10 @@
 """Is what was stated right on held-out people: the intervals of the learned channels, and those of the inferred law of X?
 
-A learned interval holds the truth with its confidence. Held-out people show the truth only up to their own chance, so that what
-is counted is how often the held-out figure lies within both margins, taken together as independent errors add up:
-sqrt(learned² + held-out²). Of intervals that are right, that is the case in the stated share of cells.
+A learned interval holds the truth with its confidence. Held-out people show the truth only up to their own chance, for which
+they have an exact interval of their own. What is counted is how often the two figures are no farther apart than both errors
+together allow: if more was seen than learned, the root of the sum of squares of how far the learned interval reaches up and of
+how far the held-out one reaches down (the square-and-add intervals of Newcombe, 1998; Zou and Donner, 2008). Of intervals that
+are right, that is the case in at least about the stated share of cells.
 """
 
 from __future__ import annotations
@@ -11,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import ndtri
 
 from headwater.arrays import Bools, Floats
 from headwater.errors import ProblemError
 from headwater.evaluation.people import People, Population
 from headwater.evaluation.replay import replay_model
+from headwater.intervals import binomial_intervals, mean_intervals
 from headwater.policies.auto import spec_for
 from headwater.policies.evidence import evidence_of
 from headwater.policies.inference import latent_law
@@ -36,17 +38,23 @@ __all__ = [
 
 
 class Stated(NamedTuple):
-    """What a fit states of each arm's cells: ``low`` and ``high`` (J, M) at ``confidence``, and those of the means (J,)."""
+    """What a fit states of each arm's cells: ``low`` and ``high`` (J, M) at ``confidence``, and those of the means (J,).
+
+    ``own``: the shares (J, M) of the cell's own rewards that intervals rest on, where the fit says; the law may be shrunk.
+    """
 
     confidence: float
     low: list[Floats]
     high: list[Floats]
     mean_low: list[Floats]
     mean_high: list[Floats]
+    own: list[Floats] | None = None
 
 
 class ArmCalibration(NamedTuple):
-    """One arm: which cells (J, M) and means (J,) hold on held-out people; the means there, with their own margin (J,)."""
+    """One arm: which cells (J, M) and means (J,) hold on held-out people; the means (J,), learned and there, and how far their
+    intervals reach below and above, each (2, J).
+    """
 
     name: str
     cells: Bools
@@ -90,37 +98,56 @@ def read_stated(evidence: Mapping[str, Any], people: People) -> Stated | None:
     for low, arm in zip(stated.low, problem.arms.values(), strict=True):
         if not isinstance(arm, Random) or low.shape != arm.probabilities.shape:
             return None
-    return stated
+    return stated._replace(own=_own_shares(arms, people))
+
+
+def _own_shares(arms: Mapping[str, Any], people: People) -> list[Floats] | None:
+    """The shares of each level among a cell's own rewards, the learned law where it has none."""
+    out = []
+    for name, arm in people.problem.arms.items():
+        assert isinstance(arm, Random)
+        try:
+            counts = np.array(arms[name]["counts"], dtype=float)
+        except (KeyError, TypeError, ValueError):
+            return None
+        if counts.shape != arm.probabilities.shape:
+            return None
+        n = counts.sum(axis=1, keepdims=True)
+        out.append(np.divide(counts, n, out=arm.probabilities.copy(), where=n > 0))
+    return out
 
 
 def channel_calibration(people: People, stated: Stated) -> ChannelCalibration:
     """Hold every learned cell, and every arm's mean in every segment, against the held-out people of that segment."""
-    z = -float(ndtri((1 - stated.confidence) / 2))
     share = people.membership
     size = share.sum(axis=0)
     # people who belong to a segment in part are worth less than their number
     worth = np.divide(size**2, np.sum(share**2, axis=0), out=np.zeros_like(size), where=size > 0)
     out = []
-    counted = people.counted()
+    counted, sure = people.counted(), stated.confidence
     for k, (name, arm) in enumerate(people.problem.arms.items()):
         assert isinstance(arm, Random)
         hot = (counted[k][:, None] == arm.outcomes).astype(float)
         seen = np.divide(share.T @ hot, size[:, None], out=arm.probabilities.copy(), where=size[:, None] > 0)
-        p = arm.probabilities
-        own = z * np.sqrt(np.maximum(p * (1 - p), 1e-12) / np.maximum(worth[:, None], 1e-12))
-        cells = _within(seen, p, stated.low[k], stated.high[k], own)
-        mean, held = p @ arm.outcomes, seen @ arm.outcomes
-        spread = np.maximum(seen @ arm.outcomes**2 - held**2, 0.0)
-        margin = z * np.sqrt(spread / np.maximum(worth, 1e-12))
-        means = _within(held, mean, stated.mean_low[k], stated.mean_high[k], margin)
-        learned = (stated.mean_high[k] - stated.mean_low[k]) / 2
-        out.append(ArmCalibration(name, cells, means, mean, learned, held, margin))
+        own = arm.probabilities if stated.own is None else stated.own[k]
+        hits = np.clip(seen * worth[:, None], 0.0, worth[:, None])
+        there = binomial_intervals(hits, worth[:, None], confidence=sure)
+        cells = _agree(own, (stated.low[k], stated.high[k]), seen, there)
+        mean, held = arm.probabilities @ arm.outcomes, seen @ arm.outcomes
+        ends = float(arm.outcomes.min()), float(arm.outcomes.max())
+        there = mean_intervals(arm.outcomes, hits, low=ends[0], high=ends[1], confidence=sure)
+        here = stated.mean_low[k], stated.mean_high[k]
+        means = _agree(np.clip(own @ arm.outcomes, *here), here, held, there)
+        margins = np.stack([mean - here[0], here[1] - mean]), np.stack([held - there[0], there[1] - held])
+        out.append(ArmCalibration(name, cells, means, mean, np.maximum(margins[0], 0), held, np.maximum(margins[1], 0)))
     return ChannelCalibration(stated.confidence, out)
 
 
-def _within(seen: Floats, centre: Floats, low: Floats, high: Floats, own: Floats) -> Bools:
-    margin = np.where(seen > centre, high - centre, centre - low)
-    return np.asarray(abs(seen - centre) <= np.sqrt(np.maximum(margin, 0.0) ** 2 + own**2) + 1e-12)
+def _agree(one: Floats, ends: tuple[Floats, Floats], other: Floats, others: tuple[Floats, Floats]) -> Bools:
+    """Whether two figures, each with its interval, are no farther apart than both intervals together allow."""
+    up = np.hypot(np.maximum(ends[1] - one, 0.0), np.maximum(other - others[0], 0.0))
+    down = np.hypot(np.maximum(one - ends[0], 0.0), np.maximum(others[1] - other, 0.0))
+    return np.asarray((other - one <= up + 1e-12) & (one - other <= down + 1e-12))
 
 
 class LawCalibration(NamedTuple):

@@ -63,7 +63,10 @@ def turned_round(problem: Problem, k: int, degree: float) -> Problem:
     order, p = np.argsort(arm.outcomes), arm.probabilities
     wrong = (1 - degree) * p
     wrong[:, order] += degree * p[:, order[::-1]]
-    arms = {**problem.arms, name: replace(arm, probabilities=np.stack([normalised(row) for row in wrong]), written=None)}
+    wrong = np.stack([normalised(row) for row in wrong])
+    # whoever had learned it so would have stated as wide an interval around it
+    high = None if arm.mean_high is None else np.minimum(arm.mean_high + (wrong - p) @ arm.outcomes, arm.outcomes.max())
+    arms = {**problem.arms, name: replace(arm, probabilities=wrong, mean_high=high, written=None)}
     law = problem.distribution
     return Problem(latent=problem.latent, arms=arms, distribution=law, name=problem.name, reward_range=problem.reward_range)
 

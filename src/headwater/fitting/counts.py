@@ -35,15 +35,18 @@ class Counts(NamedTuple):
     """``n[k, j, b]``: how many rewards of bin b arm k paid to segment j; ``total[k, j, b]``: their sum.
 
     ``edges`` (B - 1,): a reward is in bin b when ``edges[b - 1] <= reward < edges[b]``. ``values`` (B,): the rewards
-    themselves where each bin is one value, else None; edges then lie half way between them.
+    themselves where each bin is one value, else None; edges then lie half way between them. ``scatter[k, j, b]``: the variance
+    of the rewards of a bin, None where it is one value. ``quantum``: what sums are whole multiples of.
     """
 
     arms: list[str]
     segments: list[str]
-    n: Ints
+    n: Ints | Floats
     total: Floats
     edges: Floats
     values: Floats | None
+    scatter: Floats | None = None
+    quantum: float = 0.0
 
 
 def count_log(log: Log, segment: Any = None, edges: Sequence[float] | None = None) -> Counts:
@@ -69,11 +72,22 @@ def count_log(log: Log, segment: Any = None, edges: Sequence[float] | None = Non
         rows = log.collect(table.group_by("arm", "segment", "reward").aggregate(n=table.count()))
         at = np.searchsorted(values, rows["reward"].to_numpy())
         return _tabulate(rows, at, values[at] * rows["n"].to_numpy(), halfway(values), values, log)
-    cut = candidate_edges(lambda *a: _dyadic(log, table, *a), log.low, log.high) if edges is None else np.array(edges, float)
-    quantum = _quantum(max(abs(log.low), abs(log.high)), log.rows)
-    binned = table.mutate(bin=bin_of(table.reward, cut.tolist()), whole=(table.reward / quantum).round().cast("int64"))
-    rows = log.collect(binned.group_by("arm", "segment", "bin").aggregate(n=binned.count(), total=binned.whole.sum()))
-    return _tabulate(rows, rows["bin"].to_numpy(), np.array(rows["total"].to_pylist(), float) * quantum, cut, None, log)
+    cut = candidate_edges(lambda *a: _dyadic(log, table, *a), log.low, log.high)
+    cut = cut if edges is None else np.union1d(cut, edges)
+    quantum = find_quantum(log)
+    fine = _fine_quantum(log.low, log.high)
+    binned = table.mutate(
+        bin=bin_of(table.reward, cut.tolist()), whole=(table.reward / quantum).round().cast("int64"),
+        part=((table.reward - log.low) / fine).round().cast("int64"),
+    )  # fmt: skip
+    rows = log.collect(
+        binned.group_by("arm", "segment", "bin").aggregate(
+            n=binned.count(), total=binned.whole.sum(), first=binned.part.sum(), second=(binned.part * binned.part).sum()
+        )
+    )
+    total, first, second = (np.array(rows[key].to_pylist(), float) for key in ("total", "first", "second"))
+    scatter = _variance(rows["n"].to_numpy(), first, second, fine)
+    return _tabulate(rows, rows["bin"].to_numpy(), total * quantum, cut, None, log, scatter)
 
 
 def count_arrays(arm: Ints, segment: Ints, rewards: Floats, arms: list[str], segments: list[str],
@@ -84,14 +98,27 @@ def count_arrays(arm: Ints, segment: Ints, rewards: Floats, arms: list[str], seg
         cut: Floats = halfway(values)
         at, given = which, values
     else:
-        cut = candidate_edges(_at_hand(rewards), values[0], values[-1]) if edges is None else np.asarray(edges, dtype=float)
+        cut = candidate_edges(_at_hand(rewards), values[0], values[-1])
+        cut = cut if edges is None else np.union1d(cut, edges)
         at, given = np.searchsorted(cut, rewards, side="right"), None
     shape = (len(arms), len(segments), len(cut) + 1)
     cell = np.ravel_multi_index((arm, segment, at), shape)
-    n = np.bincount(cell, minlength=math.prod(shape)).reshape(shape)
-    quantum = _quantum(float(np.max(abs(rewards))), len(rewards))
-    total = np.bincount(cell, np.rint(rewards / quantum), math.prod(shape)).reshape(shape) * quantum
-    return Counts(arms, segments, n, np.asarray(total if given is None else n * values, np.float64), cut, given)
+
+    def add(weights: Floats | None = None) -> Any:
+        return np.bincount(cell, weights, math.prod(shape)).reshape(shape)
+
+    n, quantum = add(), _quantum(float(np.max(abs(rewards))), len(rewards))
+    if given is not None:
+        return Counts(arms, segments, n, n * values, cut, given, None, quantum)
+    fine = _fine_quantum(values[0], values[-1])
+    part = np.rint((rewards - values[0]) / fine)
+    scatter = _variance(n, add(part), add(part**2), fine)
+    return Counts(arms, segments, n, add(np.rint(rewards / quantum)) * quantum, cut, None, scatter, quantum)
+
+
+def find_quantum(log: Log) -> float:
+    """What sums of the log's rewards are whole multiples of."""
+    return _quantum(max(abs(log.low), abs(log.high)), log.rows)
 
 
 def _quantum(largest: float, rows: int) -> float:
@@ -99,11 +126,24 @@ def _quantum(largest: float, rows: int) -> float:
     return 2.0 ** max(math.frexp(largest)[1] - min(40, _BITS - math.ceil(math.log2(rows + 1))), -1000)
 
 
+def _fine_quantum(low: float, high: float) -> float:
+    """A power of two so large that sums of squares of what rewards are above the smallest are 64-bit whole numbers in it."""
+    return 2.0 ** max(math.frexp(high - low)[1] - 14, -1000)
+
+
+def _variance(n: Any, first: Any, second: Any, fine: float) -> Floats:
+    mean = np.divide(first, n, out=np.zeros(np.shape(n)), where=np.asarray(n) > 0)
+    square = np.divide(second, n, out=np.zeros(np.shape(n)), where=np.asarray(n) > 0)
+    return np.asarray(np.maximum(square - mean**2, 0.0) * fine**2)
+
+
 def halfway(values: Floats) -> Floats:
     return (values[1:] + values[:-1]) / 2
 
 
-def _tabulate(rows: Any, at: Ints, total: Floats, edges: Floats, values: Floats | None, log: Log) -> Counts:
+def _tabulate(
+    rows: Any, at: Ints, total: Floats, edges: Floats, values: Floats | None, log: Log, scatter: Floats | None = None
+) -> Counts:
     """Rows of a query as arrays; arms of a wide table keep its order, all other names are sorted, numbers by size."""
     arm, segment = rows["arm"].to_pylist(), rows["segment"].to_pylist()
     arms = [name for name in log.columns.wide if name in set(arm)] or naturally(set(arm))
@@ -111,10 +151,12 @@ def _tabulate(rows: Any, at: Ints, total: Floats, edges: Floats, values: Floats 
     shape = (len(arms), len(segments), len(edges) + 1)
     k, j = (np.array(list(map({name: i for i, name in enumerate(names)}.__getitem__, column)), dtype=np.int64)
             for names, column in ((arms, arm), (segments, segment)))  # fmt: skip
-    n, sums = np.zeros(shape, dtype=np.int64), np.zeros(shape)
+    n, sums, apart = np.zeros(shape, dtype=np.int64), np.zeros(shape), np.zeros(shape)
     n[k, j, at] = rows["n"].to_numpy()
     sums[k, j, at] = total
-    return Counts(arms, segments, n, sums, edges, values)
+    if scatter is not None:
+        apart[k, j, at] = scatter
+    return Counts(arms, segments, n, sums, edges, values, None if scatter is None else apart, find_quantum(log))
 
 
 def naturally(names: set[str]) -> list[str]:

@@ -7,6 +7,7 @@ follow by dynamic programming on the sum of the two shares lost.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -72,9 +73,10 @@ def choose_levels(counts: Counts, wanted: int | None = None) -> Levels:
     return Levels(counts.edges[first[1:] - 1], first, False, lost_spread, lost_information)
 
 
-def fixed_levels(counts: Counts) -> Levels:
-    """Every bin a level: the edges were given."""
-    return Levels(counts.edges, np.arange(counts.n.shape[-1]), False, 0.0, 0.0)
+def fixed_levels(counts: Counts, edges: Sequence[float]) -> Levels:
+    """Levels between edges that were given, which are among those of the bins."""
+    cut = np.array(edges, dtype=float)
+    return Levels(cut, np.concatenate([[0], np.searchsorted(counts.edges, cut) + 1]), False, 0.0, 0.0)
 
 
 def _costs(counts: Counts) -> tuple[Floats, Floats]:

@@ -14,7 +14,9 @@ from threadpoolctl import threadpool_limits
 from headwater.arrays import Floats
 from headwater.complaints import shown
 from headwater.errors import ProblemError
-from headwater.fitting.channels import arm_laws, find_strengths, make_channel
+from headwater.fitting.cells import Ends, exact_ends
+from headwater.fitting.channels import Channel, find_strengths, make_channel, possible_levels
+from headwater.fitting.effects import Effects, find_effects
 from headwater.fitting.identity import HoldOut, digest_of, kept
 from headwater.fitting.logs import Columns, Log, read_log
 from headwater.fitting.options import Options, Progress
@@ -72,26 +74,40 @@ def _finish(log: Log, found: Segmented, options: Options, *, name: str, origin: 
     """Laws with intervals out of the counts, and what is shaky about them."""
     if len(found.arms) < 2:
         raise ProblemError(f"arms: got {shown(found.arms[0])} only; expected at least two arms to choose from")
-    laws = arm_laws(found.counts.sum(axis=1), exact=found.levels.exact)
+    channels, effects = make_channels(found, options.least, options.confidence, least=log.low, most=log.high)
     n = found.counts.sum(axis=2)
-    worth = np.divide(found.effective, n, out=np.zeros_like(n), where=n > 0)
-    strengths = find_strengths(found.counts * worth[:, :, None], laws)
-    outcomes = _outcomes(found)
-    channels = [
-        make_channel(
-            found.counts[k], laws[k], float(strengths[k]), outcomes[k],
-            effective=found.effective[k], least=options.least, confidence=options.confidence,
-        )
-        for k in range(len(found.arms))
-    ]  # fmt: skip
-    stated = np.einsum("kjm,km->kj", found.counts, outcomes)
+    stated = np.einsum("kjm,km->kj", found.counts, _outcomes(found))
     loss = np.divide(abs(stated - found.total), n, out=np.zeros_like(n), where=n > 0)
     fit = Fit(
         name, found.arms, found.segments, found.shares, channels, found.levels, loss, found.method, origin, found.choice,
-        found.stability, found.profiles, log.warnings + find_doubts(log, options, found, channels, loss),
+        found.stability, found.profiles, log.warnings + find_doubts(log, options, found, channels, loss), effects,
     )  # fmt: skip
     fit.problem  # noqa: B018 - what a problem refuses, such as an arm without a name, is refused here
     return fit
+
+
+def make_channels(
+    found: Segmented, fewest: int, confidence: float, *, least: float, most: float
+) -> tuple[list[Channel], Effects]:
+    """The channels behind counted rewards, with intervals at ``confidence``, and the effects of arms and segments.
+
+    A cell with less than ``fewest`` rewards is pooled; ``least`` and ``most`` are the smallest and the largest reward.
+    """
+    n = found.counts.sum(axis=2)
+    worth = np.divide(found.effective, n, out=np.zeros_like(n), where=n > 0)
+    counted = found.counts * worth[:, :, None]
+    effects = find_effects(counted, *possible_levels(found.counts.sum(axis=1), exact=found.levels.exact))
+    strengths = find_strengths(counted, effects.expected)
+    outcomes = _outcomes(found)
+    ends = exact_ends(found.binned, found.levels, found.effective, found.units, least=least, most=most, confidence=confidence)
+    channels = [
+        make_channel(
+            found.counts[k], effects.base[k], effects.expected[k], float(strengths[k]), outcomes[k],
+            Ends(*(part[k] for part in ends)), effective=found.effective[k], least=fewest,
+        )
+        for k in range(len(found.arms))
+    ]  # fmt: skip
+    return channels, effects
 
 
 def _outcomes(found: Segmented) -> Floats:

@@ -17,6 +17,7 @@ from headwater.arms import plain
 from headwater.arrays import Floats, Ints
 from headwater.errors import ProblemError
 from headwater.fitting.channels import Channel
+from headwater.fitting.effects import Effects, Sizes, effect_sizes
 from headwater.fitting.levels import Levels
 from headwater.fitting.mixture import Choice
 from headwater.latent import Discrete
@@ -47,8 +48,8 @@ class Fit:
     ``segments`` (J names) with ``shares`` (J,) in the control group; ``channels`` per arm; ``levels``: the common levels of
     rewards; ``mean_loss[k, j]``: by how much the levels move the mean reward of arm k for segment j; ``choice`` and
     ``stability``: how the number of segments was chosen and how firmly they stand, where they were not given; ``profiles``:
-    who is in each, in words, where features say; ``warnings``: what is shaky, in sentences; ``origin``: date, source, command,
-    rows and the like, as the file states them.
+    who is in each, in words, where features say; ``warnings``: what is shaky, in sentences; ``effects``: what arms and segments
+    let expect; ``origin``: date, source, command, rows and the like, as the file states them.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Fit:
     stability: Stability | None = None
     profiles: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    effects: Effects | None = None
 
     @cached_property
     def problem(self) -> Problem:
@@ -82,8 +84,34 @@ class Fit:
             edges = self.levels.edges
             fine = bool(np.all((outcomes[:-1] < edges) & (edges <= outcomes[1:])))
             out = {"outcomes": (outcomes if fine else channel.outcomes).tolist(), "edges": edges.tolist()}
-        out["observations"] = _short(channel.effective + channel.strength)
-        return out | {"probabilities": [_millionths(row).tolist() for row in channel.probabilities]}
+        rows = [_millionths(row).tolist() for row in channel.probabilities]
+        # never below the mean, nor above the largest outcome, as both stand in the file after rounding
+        mean, largest = np.array(rows) @ np.array(out["outcomes"]), max(out["outcomes"])
+        out["observations"] = _short(channel.effective)
+        out["mean_high"] = np.minimum(np.maximum(_short(channel.mean_high), mean), largest).tolist()
+        return out | {"probabilities": rows}
+
+    def effect_sizes(self) -> Sizes:
+        """How far mean rewards differ by arm, by segment, and by what is special to both together."""
+        return effect_sizes(np.stack([channel.mean for channel in self.channels]), self.shares)
+
+    def effects_in_words(self) -> str:
+        """What the data say of arms and segments, in a sentence.
+
+        >>> from headwater import fit
+        >>> log = {"ad": ["a", "a", "b", "b"] * 99, "who": ["x", "y"] * 198, "won": [1, 0, 1, 0] * 99}
+        >>> fit(log, arm="ad", reward="won", segment="who").effects_in_words()  # doctest: +ELLIPSIS
+        'Mean rewards differ by 0 from arm to arm, by 0.5 from segment to segment, ...: 0 %, 100 % and 0 % of what means vary.'
+        """
+        sizes = self.effect_sizes()
+        if len(self.segments) == 1:
+            return f"Mean rewards differ by {sizes.arms:.3g} from arm to arm (a standard deviation)."
+        parts = [f"{share:.0%}".replace("%", " %") for share in sizes.parts]
+        return (
+            f"Mean rewards differ by {sizes.arms:.3g} from arm to arm, by {sizes.segments:.3g} from segment to segment, and by "
+            f"{sizes.together:.3g} in what is special to an arm and a segment together (standard deviations): {parts[0]}, "
+            f"{parts[1]} and {parts[2]} of what means vary."
+        )
 
     def level(self, rewards: Floats) -> Ints:
         """The common level of each reward; where levels are values, the nearest one's."""
@@ -126,6 +154,15 @@ class Fit:
             "variance_lost": _short(self.levels.spread_lost),
             "information_lost": _short(self.levels.information_lost),
         }
+        if self.effects is not None:
+            sizes = self.effect_sizes()
+            out["effects"] = {
+                "arms": _short(sizes.arms),
+                "segments": _short(sizes.segments),
+                "together": _short(sizes.together),
+                "arm_strength": self.effects.arm_strength,
+                "segment_strength": self.effects.segment_strength,
+            }
         out |= {"profiles": self.profiles} if self.profiles else {}
         out["warnings"] = self.warnings
         out["arms"] = {name: self._arm_evidence(k) for k, name in enumerate(self.arms)}

@@ -12,6 +12,7 @@ from scipy import sparse
 from headwater.arrays import Floats, Ints
 from headwater.complaints import shown
 from headwater.errors import ProblemError
+from headwater.fitting.cells import Units, count_units, effective_rewards
 from headwater.fitting.channels import arm_laws, find_strengths
 from headwater.fitting.counts import Counts, count_arrays, count_log, naturally
 from headwater.fitting.features import Classifier, Feature, describe_segments, find_segments, read_features
@@ -39,24 +40,41 @@ FEATURE_GRID = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12)
 
 @dataclass(frozen=True)
 class Segmented:
-    """Counts by segment. ``counts[k, j, m]`` by level are soft where it is uncertain who is of which segment, and worth
-    ``effective[k, j]`` sure ones; ``total[k, j]`` and ``level_total[k, m]`` are sums of rewards. ``profiles`` says in words
-    who is in a segment. ``facts`` go into the evidence.
+    """Counts by segment. ``binned`` counts rewards by arm, segment and bin, ``counts[k, j, m]`` by level; both are soft where
+    it is uncertain who is of which segment, and worth ``effective[k, j]`` sure and independent ones. ``units``: their sums by
+    unit, where units have several rewards in a cell. ``profiles`` says in words who is in a segment. ``facts`` go into the
+    evidence.
     """
 
-    arms: list[str]
-    segments: list[str]
+    binned: Counts
     shares: Floats
     levels: Levels
     counts: Floats
-    total: Floats
-    level_total: Floats
     effective: Floats
     method: str
+    units: Units | None = None
     choice: Choice | None = None
     stability: Stability | None = None
     profiles: list[str] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def arms(self) -> list[str]:
+        return self.binned.arms
+
+    @property
+    def segments(self) -> list[str]:
+        return self.binned.segments
+
+    @property
+    def total(self) -> Floats:
+        """Sums of rewards, (K, J)."""
+        return np.asarray(self.binned.total.sum(axis=2))
+
+    @property
+    def level_total(self) -> Floats:
+        """Sums of rewards, (K, M)."""
+        return np.asarray(self.levels.merge(self.binned.total).sum(axis=1))
 
 
 def segment_log(log: Log, options: Options) -> Segmented:
@@ -76,21 +94,27 @@ def segment_log(log: Log, options: Options) -> Segmented:
 def _known(log: Log, options: Options) -> Segmented:
     """The log says each row's segment."""
     options.progress("counting", 0.3)
-    return _from_counts(count_log(log, edges=options.edges), options, "segment column")
+    counts = count_log(log, edges=options.edges)
+    return _from_counts(log, counts, lambda table: table.segment, options, "segment column")
 
 
-def _from_counts(counts: Counts, options: Options, method: str, **more: Any) -> Segmented:
+def _from_counts(log: Log, counts: Counts, segment: Any, options: Options, method: str, **more: Any) -> Segmented:
     levels = _levels(counts, options)
     by_level = levels.merge(counts.n)
-    rows = by_level.sum(axis=(0, 2))
-    return Segmented(
-        counts.arms, counts.segments, rows / rows.sum(), levels, by_level, counts.total.sum(axis=2),
-        levels.merge(counts.total).sum(axis=1), by_level.sum(axis=2), method, **more,
-    )  # fmt: skip
+    n, rows = by_level.sum(axis=2), by_level.sum(axis=(0, 2))
+    facts: dict[str, Any] = more.pop("facts", {})
+    units, worth = None, np.ones(n.shape)
+    if log.columns.unit is not None:
+        options.progress("counting units", 0.9)
+        units = count_units(log, segment, counts, levels, options.seed)
+    if units is not None:
+        worth, alike = effective_rewards(units, n.shape)
+        facts = facts | {"most_rewards_of_a_unit_in_a_cell": int(units.size.max()), "correlation_within_units": round(alike, 3)}
+    return Segmented(counts, rows / rows.sum(), levels, by_level, n * worth, method, units, facts=facts, **more)
 
 
 def _levels(counts: Counts, options: Options) -> Levels:
-    return fixed_levels(counts) if options.edges is not None else choose_levels(counts, options.levels)
+    return choose_levels(counts, options.levels) if options.edges is None else fixed_levels(counts, options.edges)
 
 
 @dataclass(frozen=True)
@@ -173,17 +197,30 @@ def _latent(log: Log, options: Options) -> Segmented:
 
     options.progress("finding them again in halves of the units", 0.75)
     stability = find_stability(np.argmax(share, axis=1), kinds, refit, rng)
-    per_level = (len(arms), levels.size, kinds)
-    soft = (ratings.counts.T @ share).reshape(per_level).transpose(0, 2, 1)
     options.progress("finding how sure they are", 0.9)
     worth = effective_counts(ratings, mixture, rng)
-    paid = sparse.csr_array((sample.rewards, (sample.unit, sample.arm)), shape=shape[:2])[ratings.order]
-    total, level_total = np.asarray(paid.T @ share), levels.merge(counts.total)[:, 0]
+    soft = _soft_counts(sample, counts, ratings.order, share)
     facts = sample.facts | {"arms_per_unit": round(pairs / sample.units, 2)}
     return Segmented(
-        arms, [f"kind {j + 1}" for j in range(kinds)], mixture.p, levels, soft, total,
-        level_total, worth, "mixture of channels", choice, stability, facts=facts,
-    )  # fmt: skip
+        soft, mixture.p, levels, levels.merge(soft.n), worth, "mixture of channels", None, choice, stability, facts=facts
+    )
+
+
+def _soft_counts(sample: Sample, counts: Counts, order: Ints, share: Floats) -> Counts:
+    """Counts of the sample's rewards by kind, as far as units are of it: ``share`` (units, J), units in ``order``."""
+    arms, _, bins = counts.n.shape
+    if counts.values is not None:
+        at = np.searchsorted(counts.values, sample.rewards)
+    else:
+        at = np.searchsorted(counts.edges, sample.rewards, side="right")
+    where = (sample.unit, sample.arm * bins + at)
+
+    def add(weights: Floats) -> Floats:
+        rows = sparse.csr_array((weights, where), shape=(sample.units, arms * bins))[order]
+        return np.asarray(rows.T @ share).reshape(arms, bins, -1).transpose(0, 2, 1)
+
+    names = [f"kind {j + 1}" for j in range(share.shape[1])]
+    return counts._replace(segments=names, n=add(np.ones(len(at))), total=add(sample.rewards))
 
 
 def _by_features(log: Log, options: Options) -> Segmented:
@@ -212,8 +249,8 @@ def _by_features(log: Log, options: Options) -> Segmented:
     names = [f"segment {j + 1}" for j in range(kinds)]
     counts = _in_order(count_log(log, rule.expression(log.table, names), options.edges), names)
     return _from_counts(
-        counts, options, f"features ({method})", choice=choice, stability=stability,
-        profiles=describe_segments(features, sample.columns, label, kinds), facts=sample.facts,
+        log, counts, lambda table: rule.expression(table, names), options, f"features ({method})", choice=choice,
+        stability=stability, profiles=describe_segments(features, sample.columns, label, kinds), facts=sample.facts,
     )  # fmt: skip
 
 
@@ -221,11 +258,12 @@ def _in_order(counts: Counts, names: list[str]) -> Counts:
     """Segments in the order of ``names``, also those without a row."""
     place = [counts.segments.index(name) if name in counts.segments else -1 for name in names]
     shape = (len(counts.arms), len(names), counts.n.shape[2])
-    n, total = np.zeros(shape, dtype=np.int64), np.zeros(shape)
+    n, total, scatter = np.zeros(shape, dtype=np.int64), np.zeros(shape), np.zeros(shape)
     for j, at in enumerate(place):
         if at >= 0:
             n[:, j], total[:, j] = counts.n[:, at], counts.total[:, at]
-    return counts._replace(segments=names, n=n, total=total)
+            scatter[:, j] = 0 if counts.scatter is None else counts.scatter[:, at]
+    return counts._replace(segments=names, n=n, total=total, scatter=None if counts.scatter is None else scatter)
 
 
 def _pick(columns: Sequence[Any], rows: Ints) -> list[Any]:

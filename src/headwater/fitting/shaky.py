@@ -72,8 +72,8 @@ def _cell_doubts(found: Segmented, options: Options) -> Iterator[str]:
         where = [f"{found.arms[k]} for {found.segments[j]}" for k, j in np.argwhere(cells)]
         if where:
             yield (
-                f"{words}: {_listing(where)} ({len(where)} of {n.size} cells); each gets what the arm pays on average over all "
-                "segments, with a wide interval"
+                f"{words}: {_listing(where)} ({len(where)} of {n.size} cells); each gets what its arm and its "
+                "segment let expect, and the interval that its own rewards leave"
             )
     constant = [
         name for name, row in zip(found.arms, found.counts.sum(axis=1), strict=True) if row.sum() >= 1 and np.sum(row > 0) == 1
@@ -115,7 +115,7 @@ def _duplicates(log: Log, options: Options) -> list[str]:
     where = "" if share == 1 else f" among the {share:.2%} of units looked at"
     return [
         f"{int(row['extra']):,} rows are repeated{where}: the same {', '.join(keys[:-1])} and {keys[-1]}, for example of unit "
-        f"{row['example']}; each was counted, which makes intervals too narrow if they are copies"
+        f"{row['example']}; each was counted, which gives these units too much weight if they are copies"
     ]
 
 

@@ -78,7 +78,7 @@ def draw_calibration(channels: ChannelCalibration) -> Figure:
     axis: Any = figure.subplots()
     for inside, shade, words in ((True, "#0072B2", "holds"), (False, "#D55E00", "does not")):
         x, y, dx, dy = (
-            np.concatenate([getattr(arm, key)[arm.means == inside] for arm in channels.arms])
+            np.concatenate([getattr(arm, key)[..., arm.means == inside] for arm in channels.arms], axis=-1)
             for key in ("learned", "held_out", "learned_margin", "held_out_margin")
         )
         label = f"{words}: {len(x):,}"

@@ -9,6 +9,7 @@ import numpy as np
 
 from headwater.arrays import Floats, Ints
 from headwater.fitting import Fit
+from headwater.fitting.channels import Channel
 from headwater.fitting.mixture import Choice
 from headwater.report.fit_data import Outlook, Telling
 from headwater.report.style import PALETTE, look, short
@@ -26,6 +27,11 @@ def _cut(name: str, most: int = 26) -> str:
     return html.escape(name if len(name) <= most else name[: most - 1] + "…")
 
 
+def _worth(channel: Channel, j: int) -> str:
+    """Said where rewards depend on each other, or on who is of a kind."""
+    return f" worth {channel.effective[j]:,.0f}" if channel.effective[j] < 0.99 * channel.counts[j].sum() else ""
+
+
 def heat_picture(fit: Fit) -> Any:
     """Mean rewards, arm by segment; pointing at a cell shows its interval and how many rewards it rests on."""
     import plotly.graph_objects as go
@@ -35,7 +41,7 @@ def heat_picture(fit: Fit) -> Any:
         [
             f"{html.escape(name)}, {html.escape(fit.segments[j])}: {short(channel.mean[j])}<br>{short(channel.mean_low[j])} to "
             f"{short(channel.mean_high[j])}, from {channel.counts[j].sum():,.0f} "
-            f"rewards{' (pooled)' if channel.pooled[j] else ''}"
+            f"rewards{_worth(channel, j)}{' (pooled)' if channel.pooled[j] else ''}"
             for j in range(len(fit.segments))
         ]
         for name, channel in zip(fit.arms, fit.channels, strict=True)
