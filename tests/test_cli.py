@@ -296,9 +296,9 @@ def test_latent_shows_what_the_rewards_say(run: Run, ads: Path, state: Path) -> 
 def test_latent_names_doubted_arms(run: Run, ads: Path, state: Path) -> None:
     stored = json.loads(state.read_text(encoding="utf-8"))
     state.write_text(json.dumps(stored | {"doubted": ["banner"]}), encoding="utf-8")
-    assert "The rewards of banner contradict the model" in run("latent", ads, "--state", state).out
+    assert "it is wrong about banner. What banner paid is left out here." in run("latent", ads, "--state", state).out
     assert json.loads(run("latent", ads, "--state", state, "--json").out)["doubted"] == ["banner"]
-    assert "The rewards of banner contradict the model" in run("explain", ads, "--state", state).out
+    assert "it is wrong about banner. What banner paid is left out here." in run("explain", ads, "--state", state).out
 
 
 def test_explain_says_why(run: Run, ads: Path, state: Path) -> None:

@@ -151,7 +151,7 @@ def test_parameters_multiply(sweep: Path) -> None:
     assert found.runs[1].name == "one-horizon-20-replications-25-seed-3-range-2.5"
     job = found.runs[1].job
     assert job.setting.checkpoints == (5, 20) and job.setting.reward_range == 2.5
-    assert [spec.title for spec in job.specs] == ["joint-ucb (all-arms)", "kl-ucb (empirical)", "c-ts", "c-ts (beta)"]
+    assert [spec.title for spec in job.specs] == ["joint-ucb", "kl-ucb (empirical)", "c-ts", "c-ts (beta)"]
 
 
 def test_problems_of_one_name_are_told_apart(sweep: Path) -> None:

@@ -403,7 +403,7 @@ class PolicyContract:
         ("change", "text"),
         [
             ({"format": "something"}, "state: expected a stored policy"),
-            ({"version": 2}, "state.version: got 2; expected 1, which is what this release reads"),
+            ({"version": 3}, "state.version: got 3; expected 1 or 2, which are what this release reads"),
             ({"version": None}, "state.version: got null"),
             ({"problem": "0" * 64}, 'state.problem: got "0+.*; expected .*, as of the policy it is added to'),
             ({"policy": {"name": "zz"}}, 'policy: got "zz"; expected one of ucb1'),
@@ -580,7 +580,8 @@ def test_kl_empirical_index_against_convex_optimisation(case: int) -> None:
 def _index_of(rule: int, pulls: int, wins: int, replication: int, mean: float = 0.0) -> float:
     meta = np.zeros(kernel.META, dtype=np.int64)
     meta[[kernel.POLICY, kernel.REPLICATION]] = rule, replication
-    params, counts = np.array([1.0, 1.0, 0.5, 0.0, 1.0, 0.0]), np.zeros((kernel.COUNTS, 1), dtype=np.int64)
+    params, counts = np.zeros(kernel.PARAMS), np.zeros((kernel.COUNTS, 1), dtype=np.int64)
+    params[[kernel.UNIT, kernel.SCALE, kernel.SD, kernel.SPAN]] = 1.0, 1.0, 0.5, 1.0
     counts[kernel.PULLS], counts[kernel.SUCCESSES] = pulls, wins
     sums, table, seen = (np.zeros(shape, dtype=np.int64) for shape in ((1, 1), (1, 1, 2), (0, 0)))
     real = np.concatenate([params, [mean], [pulls**-0.5], [0.0]])

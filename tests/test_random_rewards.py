@@ -443,9 +443,10 @@ def test_a_horizon_too_long_for_exact_sums_is_refused() -> None:
 # --- audits ----------------------------------------------------------------------------------------------------------
 
 
-def by_hand(chosen: int, top: float, t: int, audit: float, counts: Any, mean: Any, index: Any) -> int:
-    budget, best = audit * (1 + math.log(t) / 40), (-math.inf, 0)
-    top += 3.0 * math.sqrt(math.log(t) / t)
+def by_hand(chosen: int, top: float, t: int, audit: float, late: bool, counts: Any, mean: Any, index: Any) -> int:
+    budget, best = audit * (1 + (1 / 40 if late else 0.15) * math.log(t)), (-math.inf, 0)
+    part = math.log(t) / t
+    top += 3.0 * math.sqrt(part) if late else math.sqrt(2 * (top + 1) * (2 - top) * part) + 3 * part
     for k in np.flatnonzero(np.isneginf(index)).tolist():
         n = counts[kernel.PULLS, k] + counts[kernel.PENDING, k]
         reach = math.inf if n == 0 else indices.kl_ucb_index(mean[k], n, budget, -1.0, 3.0)
@@ -455,20 +456,23 @@ def by_hand(chosen: int, top: float, t: int, audit: float, counts: Any, mean: An
 
 
 @settings(max_examples=300)
-@given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.sampled_from([0.01, 0.3, 1.0, 3.0]))
-def test_who_is_audited(seed: int, arms: int, audit: float) -> None:
+@given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.sampled_from([0.01, 0.3, 1.0, 3.0]), st.booleans())
+def test_who_is_audited(seed: int, arms: int, audit: float, late: bool) -> None:
     rng = np.random.default_rng(seed)
     counts = np.zeros((kernel.COUNTS, arms), dtype=np.int64)
     counts[kernel.PULLS], counts[kernel.PENDING] = rng.integers(0, 20, arms), rng.integers(0, 2, arms)
     n = counts[kernel.PULLS] + counts[kernel.PENDING]
     mean = np.where(n > 0, rng.integers(-4, 9, arms) / 4, np.inf)
     index = np.where(rng.random(arms) < 0.6, -np.inf, 0.0)
-    chosen, t = int(rng.integers(arms)), int(rng.integers(1, 10**6))
+    chosen, t = int(rng.integers(arms)), int(rng.choice([rng.integers(1, 100), rng.integers(1, 10**6)]))
     index[chosen] = 1.0
     top = float(mean[np.argmax(counts[kernel.PULLS])])
-    wanted = chosen if np.isinf(top) or t * audit <= 1000 else by_hand(chosen, top, t, audit, counts, mean, index)
+    params = np.zeros(kernel.PARAMS)
+    params[[kernel.LOW, kernel.SPAN, kernel.AUDIT, kernel.AUDIT_LATE]] = -1.0, 3.0, audit, late
+    begun = t * audit > 1000 if late else t > 30
+    wanted = by_hand(chosen, top, t, audit, late, counts, mean, index) if begun and not np.isinf(top) else chosen
     for function in (kernel.audited, kernel.audited.py_func):  # type: ignore[attr-defined]
-        assert function(chosen, top, math.log(t), audit, -1.0, 3.0, counts, mean, index) == wanted
+        assert function(chosen, top, math.log(t), params, counts, mean, index) == wanted
 
 
 @pytest.mark.parametrize("name", ["c-ucb", "c-kl-ucb", "c-ts"])

@@ -114,7 +114,7 @@ def test_simulate_is_what_the_command_line_prints(client: TestClient) -> None:
     specs = [hw.make_policy("c-ts", build_problem(ADS), posterior="beta").spec]
     run = hw.simulate(build_problem(ADS), policies=["ucb1", "c-ucb", *specs, "auto"], engine="step", **how).to_dict()  # type: ignore[arg-type]
     assert {**answer, "seconds": 0} == json.loads(json.dumps({**run, "seconds": 0}))
-    assert list(answer["policies"]) == ["ucb1", "c-ucb", "c-ts (beta)", "joint-ucb (all-arms)"]
+    assert list(answer["policies"]) == ["ucb1", "c-ucb", "c-ts (beta)", "joint-ucb"]
 
 
 def test_simulate_a_continuous_problem(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:

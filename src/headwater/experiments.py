@@ -20,7 +20,7 @@ from headwater.complaints import Complaints, shown
 from headwater.errors import HeadwaterError, ProblemError, ResultsError
 from headwater.files import load_problem, read_text
 from headwater.policies.auto import AUTO
-from headwater.policies.rules import Spec, make_spec, parse_spec
+from headwater.policies.rules import make_spec, parse_spec
 from headwater.problem import Problem
 from headwater.simulation import Job, Simulation, Tally, make_job, run_jobs
 from headwater.simulation.folders import folder_at
@@ -150,25 +150,26 @@ def _load(files: Sequence[str], folder: Path, found: Complaints) -> dict[str, Pr
     return out
 
 
-def _policies(given: Sequence[str | Mapping[str, Any]], found: Complaints) -> list[str | Spec]:
-    """Every policy, with each combination of its options; ``auto`` is left to the problem."""
-    out: list[str | Spec] = []
+def _policies(given: Sequence[str | Mapping[str, Any]], found: Complaints) -> list[str]:
+    """Every policy as a text, with each combination of its options; what is left to the problem is decided there."""
+    out: list[str] = []
     for i, policy in enumerate(given):
         try:
             if isinstance(policy, str):
-                out.append(policy if policy == AUTO else parse_spec(policy))
+                if policy != AUTO:
+                    parse_spec(policy)
+                out.append(policy)
                 continue
             options = {key: value if isinstance(value, list) else [value] for key, value in policy.items() if key != "name"}
             for values in itertools.product(*options.values()):
-                out.append(make_spec(policy.get("name", ""), **dict(zip(options, values, strict=True))))
+                make_spec(name := policy.get("name", ""), **dict(zip(options, values, strict=True)))
+                out.append(f"{name}:" + ",".join(f"{key}={value}" for key, value in zip(options, values, strict=True)))
         except HeadwaterError as error:
             found.lines += [f"policies[{i}]: {line}" for line in str(error).splitlines()]
     return out
 
 
-def _runs(
-    file: ExperimentFile, problems: Mapping[str, Problem], policies: Sequence[str | Spec], found: Complaints
-) -> list[Run]:
+def _runs(file: ExperimentFile, problems: Mapping[str, Problem], policies: Sequence[str], found: Complaints) -> list[Run]:
     runs = []
     axes = [_listed(value) for value in (file.horizon, file.replications, file.seed, file.reward_range)]
     for (name, problem), (horizon, replications, seed, width) in itertools.product(problems.items(), itertools.product(*axes)):

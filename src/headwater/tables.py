@@ -14,6 +14,7 @@ from rich.text import Text as RichText
 
 from headwater.analysis import Analysis
 from headwater.arrays import Floats
+from headwater.policies.suspects import blame
 from headwater.problem import Problem
 from headwater.regret_bounds import Bounds
 from headwater.report.limits import listing, rates, sentences, too_large
@@ -158,13 +159,16 @@ def print_latent(policy: Policy, law: LatentLaw) -> None:
         console.print(Text(note, style="dim"))
     if law.alike:
         console.print(Text("Values that stand together look the same to every arm pulled so far: only their sum can be known."))
-    console.print(Text(_doubts(policy.doubted), style="bold yellow" if policy.doubted else "dim"))
+    console.print(Text(_doubts(policy.doubted, policy.suspects), style="bold yellow" if policy.doubted else "dim"))
 
 
-def _doubts(arms: Sequence[str]) -> str:
-    if not arms:
+def _doubts(doubted: Sequence[str], suspects: Sequence[str]) -> str:
+    if not doubted:
         return "No arm's rewards contradict the model."
-    return f"The rewards of {listing(arms)} contradict the model, whatever the law of X; they are left out here."
+    return (
+        f"The rewards contradict the model, whatever the law of X: it is wrong about {blame(doubted, suspects)}. What "
+        f"{listing(doubted)} paid is left out here."
+    )
 
 
 def print_explanation(policy: Policy) -> None:
@@ -173,7 +177,7 @@ def print_explanation(policy: Policy) -> None:
     console = _console()
     console.print(Text(str(said)), soft_wrap=True)
     if said.doubted:
-        console.print(Text(_doubts(said.doubted), style="bold yellow"))
+        console.print(Text(_doubts(said.doubted, said.suspects), style="bold yellow"))
 
 
 def print_simulation(run: Simulation) -> None:

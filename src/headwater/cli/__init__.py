@@ -133,7 +133,7 @@ def latent(
     law = policy.latent(confidence)
     if as_json:
         about = {"policy": policy.spec.title, "rounds": policy.rounds}
-        print_json({**about, **law.to_dict(), "doubted": policy.doubted})
+        print_json({**about, **law.to_dict(), "doubted": policy.doubted, "suspects": policy.suspects})
     else:
         from headwater.tables import print_latent
 

@@ -98,15 +98,14 @@ def simulate(
 ) -> None:
     """Simulate policies on the problem's distribution, all on the same draws of X."""
     from headwater.files import load_problem
-    from headwater.policies.auto import AUTO
-    from headwater.policies.rules import parse_spec
+    from headwater.policies.auto import spec_for
     from headwater.progress import progress_bar
     from headwater.simulation import simulate as run
 
     check_plot(plot)
     _check_resume(output, resume, force)
     problem = load_problem(file)
-    specs = [text if text == AUTO else parse_spec(text) for text in policy]
+    specs = [spec_for(text, problem) for text in policy]
     try:
         with _client(workers, cluster) as client, progress_bar("simulating") as progress:
             result = run(

@@ -21,7 +21,7 @@ from headwater.errors import ProblemError
 from headwater.evaluation.people import People, Population
 from headwater.policies.auto import spec_for
 from headwater.policies.evidence import evidence_of
-from headwater.policies.rules import Spec, parse_spec
+from headwater.policies.rules import Spec
 from headwater.policies.table import table_of
 from headwater.problem import Problem
 from headwater.pseudo.channels import channels_of
@@ -93,7 +93,7 @@ def named_specs(policies: Sequence[str | Spec], problem: Problem) -> dict[str, S
         raise ProblemError(f"policies: got {shown(policies)}; expected a list of at least one policy")
     out: dict[str, Spec] = {}
     for policy in policies:
-        spec = spec_for(policy, problem) if policy == "auto" or not isinstance(policy, str) else parse_spec(policy)
+        spec = spec_for(policy, problem)
         title = "auto" if policy == "auto" else spec.title
         if title in out:
             raise ProblemError(f"policies: got {title} twice; expected each policy once")

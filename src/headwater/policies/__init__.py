@@ -7,7 +7,7 @@ from typing import Any
 from headwater.policies.auto import AUTO, spec_for
 from headwater.policies.explanation import ArmLine, Explanation
 from headwater.policies.live import Correlated, Policy
-from headwater.policies.rules import KLUCB, NAMES, UCB1, Spec, Thompson, make_spec, parse_spec
+from headwater.policies.rules import KLUCB, NAMES, UCB1, Spec, Thompson, make_spec, parse_spec, stored_spec
 from headwater.policies.states import from_state
 from headwater.problem import Problem
 
@@ -27,6 +27,7 @@ __all__ = [
     "make_spec",
     "parse_spec",
     "spec_for",
+    "stored_spec",
 ]
 
 

@@ -335,8 +335,7 @@ def _choose_among_all(
             if index[k] > best:
                 arm, best = k, index[k]
     if params[kernel.AUDIT] > 0.0:
-        low, span = params[kernel.LOW], params[kernel.SPAN]
-        arm = kernel.audited(arm, mean[reference], log_t, params[kernel.AUDIT], low, span, counts, mean, index)
+        arm = kernel.audited(arm, mean[reference], log_t, params, counts, mean, index)
     return arm
 
 

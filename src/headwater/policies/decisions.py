@@ -156,7 +156,7 @@ def choose(
     if meta[kernel.POLICY] != kernel.GRAVES_LAI:  # which looks at them now and then only
         for k in range(index.size):
             index[k] = knobs[ZERO] + knobs[WIDTH] * index[k]
-    if kernel.audit_due(params[kernel.AUDIT], log_t):
+    if kernel.audit_due(params, log_t):
         arm = _audit(arm, log_t, delta, meta, params, counts, mean, seen, learner)
     meta[kernel.CHOSEN] = arm
     return arm
@@ -247,7 +247,7 @@ def _audit(
     for k in range(mean.size):
         if share[k] >= 0.0 and (most < 0 or counts[kernel.PULLS, k] > counts[kernel.PULLS, most]):
             most = k
-    budget, bar = kernel.audit_budget(params[kernel.AUDIT], log_t), kernel.audit_bar(mean[most], log_t, params[kernel.SPAN])
+    budget, bar = kernel.audit_budget(params, log_t), kernel.audit_bar(mean[most], log_t, params)
     if bar == np.inf or not (joint_ucb or arm == most):
         return arm
     out, least, scaled, trusted = arm, np.inf, (bar - learner.knobs[ZERO]) / learner.knobs[WIDTH], _trusted(learner)

@@ -43,8 +43,8 @@ class ArmLine:
 class Explanation:
     """Every arm's line, and the arm that would be chosen. ``str()`` is for people, ``to_dict()`` for machines.
 
-    ``doubted`` are the arms whose rewards contradict the model; ``latent`` is what a policy that learns it knows of the law
-    of X.
+    ``doubted`` are the arms that fit worst where rewards contradict the model, ``suspects`` all that it may be wrong about;
+    ``latent`` is what a policy that learns it knows of the law of X.
     """
 
     policy: str
@@ -53,6 +53,7 @@ class Explanation:
     arms: tuple[ArmLine, ...]
     doubted: tuple[str, ...] = ()
     latent: LatentLaw | None = None
+    suspects: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -61,6 +62,7 @@ class Explanation:
             "chosen": self.chosen,
             "arms": [asdict(a) for a in self.arms],
             "doubted": list(self.doubted),
+            "suspects": list(self.suspects),
             "latent": None if self.latent is None else self.latent.to_dict(),
         }
 
@@ -219,7 +221,7 @@ def _learned(
     lead = "chosen next: " if chosen else "in the running: "
     own = _own(pulls, mean)
     if doubted:
-        return f"{lead}its rewards contradict the model, so only they count: {own}."
+        return f"{lead}rewards contradict the model, which it fits worst, so only its own count: {own}."
     if isinstance(spec.rule, JointUCB):
         most = f"at most {index:.4g} under any that the rewards allow{errors}"
         return f"{lead}{own}; {likely:.4g} under the likeliest law of X, {most}."

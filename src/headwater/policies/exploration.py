@@ -103,7 +103,7 @@ def explore(meta: Ints, counts: Ints, learner: Learner, index: Floats) -> int:
         x = 0.0
         for j in range(size):
             x += lens.g[k, j] * law[j]
-        index[k] = max(x, mind.own[k]) if mind.doubted[k] else x
+        index[k] = mind.own[k] if mind.doubted[k] else x
         if mind.share[k] >= 0.0 and (best < 0 or index[k] > index[best]):
             best = k
         waiting += counts[kernel.PENDING, k]

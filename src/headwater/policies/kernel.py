@@ -4,7 +4,8 @@ The state of one learner is a handful of arrays (separate ones, because LLVM vec
 it knows their distance):
 
 ``meta``    (META,) int64    codes, the round, the most-pulled arm, the key and number of the random stream
-``params``  (PARAMS,) float64  the unit of rewards, B, the posterior's sd, the interval of rewards, the audit's budget
+``params``  (PARAMS,) float64  the unit of rewards, B, the posterior's sd, the interval of rewards; the audit, and
+                             whether it is late
 ``counts``  (COUNTS, K) int64  pulls, total reward in units, successes, pulls whose reward is still to come, and by how
                              much the total that the filter goes by differs (only for random rewards: see ``noisy``)
 ``sums``    (K, K) int64     ``sums[k, ell]``: over the pulls of k, the sum of k's reward less ell's pseudo-reward
@@ -34,6 +35,7 @@ from headwater.policies.compile import compiled, inlined
 
 __all__ = [
     "AUDIT",
+    "AUDIT_LATE",
     "BETA",
     "BETA_ATTEMPTS",
     "BOTH",
@@ -109,12 +111,12 @@ SELECT, OBSERVE, PLAY, BOTH = range(4)  # modes of advance(); BOTH is step()'s: 
 # meta: the rule, the filter, how many rewards were observed, the most-pulled arm, the stream, the arm chosen last.
 POLICY, REFERENCE, ROUND, REFERENCE_ARM, SEED_LOW, SEED_HIGH, REPLICATION, CHOSEN, META = range(9)
 # params
-UNIT, SCALE, SD, LOW, SPAN, AUDIT, PARAMS = range(7)
+UNIT, SCALE, SD, LOW, SPAN, AUDIT, AUDIT_LATE, PARAMS = range(8)
 # rows of counts
 PULLS, TOTAL, SUCCESSES, PENDING, SHIFT, COUNTS = range(6)
 
-AUDIT_AFTER = 1000.0  # rounds, over the audit, that are not audited; measured, as is the growth: benchmarks/audit.py
-AUDIT_GROWTH = 0.025
+AUDIT_AFTER, AUDIT_GROWTH = 30.0, 0.15  # measured: benchmarks/wrong_models.py, benchmarks/audit.py
+LATE_AFTER, LATE_GROWTH = 1000.0, 0.025  # release 0.1's
 BETA_ATTEMPTS = 256  # a gamma draw is rejected with probability < 0.05, so this bound is never met
 
 _SIGN_BIT = 63
@@ -373,27 +375,34 @@ def _rank_general(
 
 
 @compiled
-def audit_due(audit: float, log_t: float) -> bool:
-    """Whether audits have begun: after round ``AUDIT_AFTER`` / audit.
-
-    Until about then UCB1 would still be sorting the arms out, and a wrong model has cost little more than it; those who play
-    few rounds on a right model need not pay for audits at all.
-    """
-    return bool(audit > 0.0 and log_t > math.log(AUDIT_AFTER / audit) + 1e-9)
+def audit_due(params: Floats, log_t: float) -> bool:
+    """Whether audits have begun."""
+    after = LATE_AFTER / params[AUDIT] if params[AUDIT_LATE] > 0.0 else AUDIT_AFTER
+    return bool(params[AUDIT] > 0.0 and log_t > math.log(after) + 1e-9)
 
 
 @compiled
-def audit_budget(audit: float, log_t: float) -> float:
-    """What an audit may spend where KL-UCB spends log t: most of it at once, because a wrong model costs most when it is found
-    out late.
+def audit_budget(params: Floats, log_t: float) -> float:
+    """What an audit may spend where KL-UCB spends log t: much of it at once, because a wrong model costs most when it is found
+    out late, and more later, because there is more to lose.
     """
-    return audit * (1.0 + AUDIT_GROWTH * log_t)
+    growth = LATE_GROWTH if params[AUDIT_LATE] > 0.0 else AUDIT_GROWTH
+    return float(params[AUDIT] * (1.0 + growth * log_t))
 
 
 @compiled
-def audit_bar(top: float, log_t: float, span: float) -> float:
-    """The mean that an audited arm must be able to reach: enough above the best one to matter within t rounds."""
-    return top + span * math.sqrt(log_t * math.exp(-log_t))
+def audit_bar(top: float, log_t: float, params: Floats) -> float:
+    """The mean that an audited arm must be able to reach: enough above the best one to matter within t rounds.
+
+    To find an arm better by d costs about 2 v log t / d, v the variance of its rewards; not to find it costs d t. The largest
+    variance that rewards with the best mean can have stands for v, so that rare rewards are no reason to miss an arm twice as
+    good. (Late audits took the square of the range.)
+    """
+    low, span = params[LOW], params[SPAN]
+    part = log_t * math.exp(-log_t)
+    if params[AUDIT_LATE] > 0.0:
+        return float(top + span * math.sqrt(part))
+    return float(top + math.sqrt(2.0 * max((top - low) * (low + span - top), 0.0) * part) + span * part)
 
 
 @compiled
@@ -409,17 +418,15 @@ def reach(k: int, top: float, budget: float, low: float, span: float, counts: In
 
 
 @compiled
-def audited(
-    chosen: int, top: float, log_t: float, audit: float, low: float, span: float, counts: Ints, mean: Floats, index: Floats
-) -> int:
+def audited(chosen: int, top: float, log_t: float, params: Floats, counts: Ints, mean: Floats, index: Floats) -> int:
     """The arm to pull: ``chosen``, or instead an excluded arm (index -inf) that its own rewards do not rule out yet.
 
     That is one that can ``reach`` the ``audit_bar`` above ``top``, the mean of the most-pulled arm, with the
     ``audit_budget``; the largest of them, the lowest number among equals. Nothing is audited before it is due, or
     while the most-pulled arm has no mean. So where the model is right, an excluded arm costs about budget / kl pulls. O(K).
     """
-    arm, best = chosen, -np.inf
-    due, bar, budget = top < np.inf and audit_due(audit, log_t), audit_bar(top, log_t, span), audit_budget(audit, log_t)
+    low, span, arm, best = params[LOW], params[SPAN], chosen, -np.inf
+    due, bar, budget = top < np.inf and audit_due(params, log_t), audit_bar(top, log_t, params), audit_budget(params, log_t)
     for k in range(index.size):
         if due and index[k] == -np.inf:
             x = reach(k, bar, budget, low, span, counts, mean)
@@ -479,7 +486,7 @@ def advance(
             for k in range(arms):
                 arm = min(arm, k if _ordered(index[k]) == largest else arms)
             if params[AUDIT] > 0.0:
-                arm = audited(arm, mean[reference], log_t, params[AUDIT], params[LOW], params[SPAN], counts, mean, index)
+                arm = audited(arm, mean[reference], log_t, params, counts, mean, index)
             meta[CHOSEN] = arm
         if mode == PLAY:
             m = level[arm, atoms[i]]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from headwater.complaints import is_number, shown
 from headwater.errors import ModelWarning, ProblemError, RewardError, SizeError
 from headwater.latent import Continuous
 from headwater.policies import decisions, kernel, noisy, waiting
+from headwater.policies.auto import is_learned
 from headwater.policies.evidence import evidence_of
 from headwater.policies.explanation import Explanation, explain, explain_learner
 from headwater.policies.indices import kl_ucb_index
@@ -26,15 +28,16 @@ from headwater.policies.inference import LatentLaw, latent_law
 from headwater.policies.learner import Learner, learner_for, twin
 from headwater.policies.many import Many, check_many
 from headwater.policies.mind import EAGER
-from headwater.policies.rules import LatentThompson, Reference, Rule, Spec, Thompson, check_positive
+from headwater.policies.rules import AUDIT, LatentThompson, Reference, Rule, Spec, Thompson, check_positive
 from headwater.policies.states import stored_learner
+from headwater.policies.suspects import blame, suspects_of
 from headwater.policies.table import LevelTable, bounds, has_levels, table_of, units_of
 from headwater.problem import Problem
 from headwater.pseudo import TOLERANCE, model_of
 from headwater.pseudo.finite import FiniteModel
 from headwater.streams import seed_words
 
-FORMAT, VERSION = "headwater-policy", 1
+FORMAT, VERSION = "headwater-policy", 2
 _SELECT, _OBSERVE, _BOTH = kernel.SELECT, kernel.OBSERVE, kernel.BOTH  # a look-up less, a million times a second
 
 _FAR = 1e308
@@ -101,7 +104,7 @@ class Policy:
         self.meta[kernel.REFERENCE] = kernel.FILTERS[spec.reference]
         self.meta[kernel.SEED_LOW], self.meta[kernel.SEED_HIGH] = seed_words(seed)
         self.meta[kernel.REPLICATION] = replication
-        self.params[:] = self.units.unit, self.scale, spec.sd(self.scale), low, span, spec.audit
+        self.params[:] = self.units.unit, self.scale, spec.sd(self.scale), low, span, spec.audit, spec.schedule == "late"
         self.mean[:] = math.inf
         rows = count if self.many is None else 0  # ``many`` has its own
         self.sums = np.zeros((rows, rows), dtype=np.int64)
@@ -287,8 +290,15 @@ class Policy:
 
     @property
     def doubted(self) -> list[str]:
-        """The arms whose rewards contradict the model: they are judged by their own rewards alone."""
+        """Arms that fit worst where rewards contradict the model: they are judged by their own rewards alone."""
         return [] if self.learner is None else [self.names[k] for k in np.flatnonzero(self.learner.mind.doubted)]
+
+    @property
+    def suspects(self) -> list[str]:
+        """The arms that the model may be wrong about, where rewards contradict it: those doubted, and any that may be it."""
+        if self.learner is None or self.evidence is None or not self.learner.mind.doubted.any():
+            return []
+        return [self.names[k] for k in suspects_of(self.evidence, self.learner, self.seen)]
 
     def latent(self, confidence: float = 0.95) -> LatentLaw:
         """What the rewards say about the law of X: likeliest probabilities, intervals, and what no pulled arm tells apart."""
@@ -321,7 +331,8 @@ class Policy:
         absent = np.zeros(len(self.names), dtype=np.int64) if off is None else off
         if learner is not None:
             law = self.latent() if isinstance(self.model, FiniteModel) and self.model.g.shape[1] <= SHOWN else None
-            return explain_learner(self.spec, self.names, views, learner, chosen, self.rounds, law, absent)
+            told = explain_learner(self.spec, self.names, views, learner, chosen, self.rounds, law, absent)
+            return replace(told, suspects=tuple(self.suspects))
         if self.meta[kernel.POLICY] == kernel.KL_UCB:
             self._complete(views, waiting.log_rounds(absent, views.counts))
         most = int(views.meta[kernel.REFERENCE_ARM])
@@ -455,8 +466,10 @@ class Policy:
         for name in () if self.quiet else self.doubted:
             if name not in self._warned:
                 self._warned.add(name)
+                whom = blame([name], self.suspects)
                 warnings.warn(
-                    f"the rewards of {name} contradict the model, whatever the law of X; it is now judged by them alone",
+                    f"the rewards contradict the model, whatever the law of X: it is wrong about {whom}; "
+                    f"{name}, which fits worst, is now judged by its own rewards alone",
                     ModelWarning,
                     stacklevel=4,
                 )
@@ -470,10 +483,12 @@ class Correlated(Policy):
     """The paper's filter over an index rule: ``Correlated(UCB1(), problem)`` is C-UCB.
 
     ``reference``: the most-pulled arm (the paper), or all "well-pulled" arms, those with at least t/K pulls. ``audit``: as in
-    ``Spec``, 0 for the paper.
+    ``Spec``; unless given, 0 for the paper, but ``AUDIT`` where what arms pay was learned from data.
     """
 
     def __init__(
-        self, rule: Rule, problem: Problem, *, reference: Reference = "most-pulled", audit: float = 0.0, **options: Any
+        self, rule: Rule, problem: Problem, *, reference: Reference = "most-pulled", audit: float | None = None, **options: Any
     ) -> None:
+        if audit is None:
+            audit = AUDIT if is_learned(problem) else 0.0
         super().__init__(Spec(rule, reference, audit), problem, **options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -74,11 +75,13 @@ class Thompson:
 GUARD = 0.001
 """The chance, over all time, that the guard speaks against a right model."""
 AUDIT = 1.0
-"""The default audit of policies that learn the law of X."""
+"""The default audit of policies that learn the law of X, and of filters over tables that were learned."""
 
 
 Audited = Literal["open-arms", "all-arms"]
 """Which excluded arms are audited: those that some value of X makes better than the most-pulled arm, or all."""
+Schedule = Literal["early", "late"]
+"""When audits begin and what they may spend: see ``kernel.audit_budget``. Release 0.1 had "late" alone."""
 
 
 def _check_doubts(guard: object, audited: object) -> None:
@@ -105,7 +108,7 @@ class JointUCB:
     discount: float = 0.5
     tolerance: float = 2.0
     guard: float = GUARD
-    audited: Audited = "open-arms"
+    audited: Audited = "all-arms"
     name = "joint-ucb"
     code = "joint-ucb"
 
@@ -127,7 +130,7 @@ class LatentThompson:
     prior: float = 0.5
     tolerance: float = 1.0
     guard: float = GUARD
-    audited: Audited = "open-arms"
+    audited: Audited = "all-arms"
     name = "latent-ts"
     code = "latent-ts"
 
@@ -143,7 +146,7 @@ class GravesLai:
     """The likeliest law's best arm; explores at the Graves-Lai rates while some plausible law favours another arm."""
 
     guard: float = GUARD
-    audited: Audited = "open-arms"
+    audited: Audited = "all-arms"
     name = "graves-lai"
     code = "graves-lai"
 
@@ -174,16 +177,18 @@ def _check_rule(rule: object) -> None:
 class Spec:
     """A policy without its problem: what a simulation, a live object and a stored state agree on.
 
-    ``audit`` lets an arm that the model excludes be pulled, after round 1,000 / audit, while its own rewards do not rule it
-    out, at a budget of audit · (1 + log t / 40) where KL-UCB allows log t; 0 is the paper, which trusts the model. Default: 0
-    with a filter, ``AUDIT`` for policies that learn the law of X. By a model that was not
-    learned and that nothing contradicts, these do not audit an arm that pays at most what the most-pulled arm does whatever X
-    is, unless ``audited="all-arms"``.
+    ``audit`` lets an arm that the model excludes be pulled while its own rewards do not rule it out, at a budget of
+    audit · (1 + 0.15 log t) where KL-UCB allows log t, from round 30 on; 0 is the paper, which trusts the model.
+    ``schedule="late"`` is release 0.1's: audit · (1 + log t / 40), after round 1,000 / audit.
+
+    Policies that learn the law of X audit every excluded arm, or with ``audited="open-arms"`` not those which, by a model that
+    was not learned and that nothing contradicts, pay at most what the most-pulled arm does whatever X is.
     """
 
     rule: Rule
     reference: Reference = "none"
     audit: float = 0.0
+    schedule: Schedule = "early"
 
     def __post_init__(self) -> None:
         _check_rule(self.rule)
@@ -191,6 +196,8 @@ class Spec:
             raise ProblemError(f"reference: got {shown(self.reference)}; expected one of {', '.join(get_args(Reference))}")
         if not is_number(self.audit) or not 0 <= self.audit < math.inf:
             raise ProblemError(f"audit: got {shown(self.audit)}; expected a number from 0")
+        if self.schedule not in get_args(Schedule):
+            raise ProblemError(f"schedule: got {shown(self.schedule)}; expected one of {', '.join(get_args(Schedule))}")
         if self.reference != "none" and self.learns:
             raise ProblemError(
                 f"reference: got {shown(self.reference)}; expected none, {self.rule.name} has a filter of its own"
@@ -210,19 +217,18 @@ class Spec:
         return "c-ucb" if isinstance(self.rule, UCB1) else f"c-{self.rule.name}"
 
     @property
-    def _options(self) -> dict[str, object]:
-        """What is not the default."""
-        out: dict[str, object] = {"reference": self.reference} if self.reference == "well-pulled" else {}
-        standard = type(self.rule)()
-        for field in getattr(self.rule, "__dataclass_fields__", {}):
-            if (value := getattr(self.rule, field)) != getattr(standard, field):
-                out[field] = value
-        return out if self.audit == (AUDIT if self.learns else 0.0) else {**out, "audit": self.audit}
+    def options(self) -> dict[str, object]:
+        """Every option that the policy has, with its value."""
+        out: dict[str, object] = {} if self.reference == "none" else {"reference": self.reference}
+        out |= {field: getattr(self.rule, field) for field in _fields(type(self.rule))}
+        return out | ({} if self.name in _PLAIN else {field: getattr(self, field) for field in AUDITS})
 
     @property
     def title(self) -> str:
         """The name with whatever is not the default."""
-        extras = [f"{k}={v:g}" if isinstance(v, (int, float)) else str(v) for k, v in self._options.items()]
+        usual = make_spec(self.name).options
+        changed = {key: value for key, value in self.options.items() if value != usual[key]}
+        extras = [f"{k}={v:g}" if isinstance(v, (int, float)) else str(v) for k, v in changed.items()]
         return self.name + (f" ({', '.join(extras)})" if extras else "")
 
     def sd(self, scale: float) -> float:
@@ -231,13 +237,21 @@ class Spec:
         return 0.5 * scale if given is None else given
 
     def to_dict(self) -> dict[str, object]:
-        return {"name": self.name, **self._options}
+        """As it is stored: whole, so that what is stored stays what it is when a default changes."""
+        return {"name": self.name, **self.options}
 
 
 _PLAIN: dict[str, type[Rule]] = {"ucb1": UCB1, "kl-ucb": KLUCB, "ts": Thompson}
 _FILTERED: dict[str, type[Rule]] = {"c-ucb": UCB1, "c-kl-ucb": KLUCB, "c-ts": Thompson}
 _LEARNING: dict[str, type[Rule]] = {"joint-ucb": JointUCB, "latent-ts": LatentThompson, "graves-lai": GravesLai}
 NAMES = (*_PLAIN, *_FILTERED, *_LEARNING)
+
+
+AUDITS = ("audit", "schedule")
+
+
+def _fields(rule: type[Rule]) -> list[str]:
+    return list(getattr(rule, "__dataclass_fields__", {}))
 
 
 def make_spec(name: str, /, **options: object) -> Spec:
@@ -252,22 +266,34 @@ def make_spec(name: str, /, **options: object) -> Spec:
     allowed = ("most-pulled", "well-pulled") if name in _FILTERED else ("none",)
     if reference not in allowed:
         raise ProblemError(f"reference: got {shown(reference)}; expected one of {', '.join(allowed)} for {name}")
-    audit = options.pop("audit", AUDIT if name in _LEARNING else 0.0) if name not in _PLAIN else 0.0
+    audits: dict[str, object] = {"audit": AUDIT} if name in _LEARNING else {}
+    audits |= {key: options.pop(key) for key in AUDITS if key in options and name not in _PLAIN}
     rule = {**_PLAIN, **_FILTERED, **_LEARNING}[name]
-    known = list(getattr(rule, "__dataclass_fields__", {}))
-    choices = [*known, *(["reference"] if name in _FILTERED else []), *([] if name in _PLAIN else ["audit"])]
+    known = _fields(rule)
+    choices = [*known, *(["reference"] if name in _FILTERED else []), *([] if name in _PLAIN else AUDITS)]
     for key in options:
         if key not in known:
             raise ProblemError(f"{key}: not an option of {name}; expected {', '.join(choices) or 'none, it has no options'}")
-    return Spec(rule(**options), reference, audit)  # type: ignore[arg-type]
+    return Spec(rule(**options), reference, **audits)  # type: ignore[arg-type]
 
 
-def parse_spec(text: str) -> Spec:
-    """A policy from text: a name, and perhaps options after a colon.
+def stored_spec(stored: Mapping[str, object]) -> Spec:
+    """A policy as ``Spec.to_dict`` wrote it. Release 0.1 left out options at their defaults: an absent one is what it was then.
 
-    >>> parse_spec("c-ts:posterior=beta,reference=well-pulled").title
-    'c-ts (well-pulled, beta)'
+    >>> stored_spec({"name": "joint-ucb"}).title
+    'joint-ucb (open-arms, late)'
     """
+    options = {str(key): value for key, value in stored.items() if key != "name"}
+    name = stored["name"]
+    if name in _LEARNING:
+        options = {"audited": "open-arms", "schedule": "late"} | options
+    elif name in _FILTERED and options.get("audit"):
+        options = {"schedule": "late"} | options
+    return make_spec(name, **options)  # type: ignore[arg-type]
+
+
+def parse_options(text: str) -> tuple[str, dict[str, object]]:
+    """The name in a text such as ``c-ts:posterior=beta``, and its options."""
     name, _, tail = text.strip().partition(":")
     options: dict[str, object] = {}
     for part in filter(None, tail.split(",")):
@@ -278,4 +304,14 @@ def parse_spec(text: str) -> Spec:
             options[key] = float(value)
         except ValueError:
             options[key] = value
+    return name, options
+
+
+def parse_spec(text: str) -> Spec:
+    """A policy from text: a name, and perhaps options after a colon.
+
+    >>> parse_spec("c-ts:posterior=beta,reference=well-pulled").title
+    'c-ts (well-pulled, beta)'
+    """
+    name, options = parse_options(text)
     return make_spec(name, **options)

@@ -15,7 +15,7 @@ from headwater.policies import learner as learners
 from headwater.policies.exploration import plan
 from headwater.policies.learner import Learner
 from headwater.policies.many import Many
-from headwater.policies.rules import make_spec
+from headwater.policies.rules import Spec, stored_spec
 from headwater.problem import Problem
 from headwater.pseudo import TOLERANCE
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from headwater.policies.live import Policy
 
 
+VERSIONS = (1, 2)
 MOST = 2**31 - 1
 """The largest count that is believed: times a reward in units, below 2**31, it is an exact sum."""
 
@@ -32,12 +33,8 @@ def from_state(state: Mapping[str, Any], problem: Problem) -> Policy:
     from headwater.policies.live import Policy
 
     _check_frame(state)
-    policy = state.get("policy")
-    if not isinstance(policy, Mapping) or "name" not in policy:
-        raise ProblemError(f"state.policy: got {shown(policy)}; expected the policy's name and options")
-    options = {str(key): value for key, value in policy.items() if key != "name"}
     fresh = Policy(
-        make_spec(policy["name"], **options),
+        _spec(state),
         problem,
         reward_range=state.get("reward_range") or None,  # 0 where no arm's reward varies, which is the default there
         seed=_whole(state, "seed", 2**64 - 1),
@@ -52,12 +49,15 @@ def from_state(state: Mapping[str, Any], problem: Problem) -> Policy:
 def add_state(policy: Policy, state: Mapping[str, Any]) -> None:
     """Add a state's counts to a policy's, after checking that both are of the same policy on the same problem."""
     _check_frame(state)
-    same = {"problem": policy.problem.digest, "policy": policy.spec.to_dict(), "reward_range": policy.scale}
-    for key, mine in same.items():
-        if state.get(key) != mine:
-            raise ProblemError(
-                f"state.{key}: got {shown(state.get(key))}; expected {shown(mine)}, as of the policy it is added to"
-            )
+    spec = _spec(state).to_dict()
+    same: dict[str, tuple[object, object]] = {
+        "problem": (state.get("problem"), policy.problem.digest),
+        "policy": (spec, policy.spec.to_dict()),
+        "reward_range": (state.get("reward_range"), policy.scale),
+    }
+    for key, (theirs, mine) in same.items():
+        if theirs != mine:
+            raise ProblemError(f"state.{key}: got {shown(theirs)}; expected {shown(mine)}, as of the policy it is added to")
     if policy.many is not None:
         _add_many(policy, policy.many, state)
         return
@@ -133,8 +133,18 @@ def _check_learned(policy: Policy, pulls: Ints, total: Ints, sums: Ints | None, 
 def _check_frame(state: object) -> None:
     if not isinstance(state, Mapping) or state.get("format") != "headwater-policy":
         raise ProblemError('state: expected a stored policy ("format": "headwater-policy")')
-    if state.get("version") != 1:
-        raise ProblemError(f"state.version: got {shown(state.get('version'))}; expected 1, which is what this release reads")
+    if state.get("version") not in VERSIONS:
+        raise ProblemError(
+            f"state.version: got {shown(state.get('version'))}; expected 1 or 2, which are what this release reads"
+        )
+
+
+def _spec(state: Mapping[str, Any]) -> Spec:
+    """The stored policy's. Version 1 left out options at the defaults that release 0.1 had; version 2 has all."""
+    policy = state.get("policy")
+    if not isinstance(policy, Mapping) or "name" not in policy:
+        raise ProblemError(f"state.policy: got {shown(policy)}; expected the policy's name and options")
+    return stored_spec(policy)
 
 
 def _whole(state: Mapping[str, Any], key: str, most: int, *, least: int = 0) -> int:

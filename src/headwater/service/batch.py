@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, func, insert, select, update
 
+from headwater.policies.suspects import blame
 from headwater.problem import Problem
 from headwater.service import changes
 from headwater.service.campaign import COUNTERS, HOLDOUT, Campaign, Config, Counters
@@ -211,7 +212,11 @@ class Batch:
         if doubted != campaign.doubted:
             campaign.doubted = doubted
             if doubted:
-                message = f"The rewards of {', '.join(doubted)} contradict the model; only their own rewards count for them."
+                whom = blame(doubted, campaign.policy.suspects)
+                message = (
+                    f"The rewards contradict the model: it is wrong about {whom}. Only their own rewards count for "
+                    f"{', '.join(doubted)}."
+                )
                 self.tell(campaign, "contradicted", message)
 
     def _keep(self, campaign: Campaign) -> None:

@@ -27,7 +27,7 @@ from sqlalchemy import Connection, Row, func, select
 
 from headwater.errors import HeadwaterError, ProblemError
 from headwater.files import build_problem
-from headwater.policies import AUTO, Policy, Spec, from_state, make_spec, parse_spec, spec_for
+from headwater.policies import Policy, Spec, from_state, stored_spec
 from headwater.policies.kernel import uniforms
 from headwater.problem import Problem
 from headwater.service.answers import ServiceError
@@ -70,11 +70,6 @@ class Counters(NamedTuple):
 
 
 COUNTERS = [campaigns.c[name] for name in Counters._fields]
-
-
-def choose_spec(policy: str, problem: Problem) -> Spec:
-    """What the name of a policy stands for on this problem."""
-    return spec_for(AUTO, problem) if policy.strip() == AUTO else parse_spec(policy)
 
 
 def moment(at: float) -> str:
@@ -350,7 +345,7 @@ def view_of(slug: str, created: float, config: Config, counters: Counters, names
 
 def spec_of(config: Config) -> Spec:
     """The policy that a campaign was made with."""
-    return make_spec(config.spec["name"], **{key: value for key, value in config.spec.items() if key != "name"})
+    return stored_spec(config.spec)
 
 
 def warm_up(spec: Spec, problem: Problem, reward_range: float | None, *, explain: bool = True) -> None:

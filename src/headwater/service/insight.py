@@ -22,6 +22,7 @@ from headwater.policies.evidence import evidence_of
 from headwater.policies.indices import kl_ucb_index
 from headwater.policies.kernel import PULLS, TOTAL
 from headwater.policies.sampler import posterior_draws
+from headwater.policies.suspects import blame
 from headwater.policies.table import bounds as reward_bounds
 from headwater.problem import Problem
 from headwater.pseudo.finite import FiniteModel
@@ -289,7 +290,13 @@ def silence(facts: Facts, now: float) -> list[dict[str, Any]]:
 def alarms_of(facts: Facts, seen: Glimpse, now: float | None = None) -> list[dict[str, Any]]:
     """What somebody should look at."""
     found: list[dict[str, Any]] = [
-        {"kind": "contradicted", "arm": name, "message": f"The rewards of {name} contradict the model, whatever the mix."}
+        {
+            "kind": "contradicted",
+            "arm": name,
+            "suspects": suspects,
+            "message": f"The rewards contradict the model, whatever the mix: it is wrong about {blame([name], suspects)}.",
+        }
+        for suspects in [seen.policy.suspects]
         for name in seen.policy.doubted
     ]
     found += drift(facts, seen)

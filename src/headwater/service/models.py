@@ -18,10 +18,10 @@ from pydantic import ValidationError
 
 from headwater.errors import HeadwaterError, SizeError
 from headwater.files import build_problem, parse_problem
-from headwater.policies import AUTO, Policy
+from headwater.policies import AUTO, Policy, spec_for
 from headwater.problem import Problem
 from headwater.service.answers import ServiceError, complaint_lines
-from headwater.service.campaign import Config, check_settings, choose_spec, spec_of, warm_up
+from headwater.service.campaign import Config, check_settings, spec_of, warm_up
 from headwater.service.tasks import KINDS, extent, kind_of
 from headwater.service.wire import CampaignBody
 from headwater.service.worker import WARMING, Allowance, Worker
@@ -74,7 +74,7 @@ def small(data: Any) -> bool:
 def make(body: CampaignBody) -> tuple[Made, Policy]:
     """A campaign from what was asked for, and its policy; everything wrong with it that can be said without the database."""
     problem = build_problem(body.problem, name=body.name if body.name.isprintable() else "")
-    spec = choose_spec(body.policy, problem)
+    spec = spec_for(body.policy, problem)
     policy = Policy(spec, problem, reward_range=body.reward_range, seed=body.seed)
     config = Config(**body.model_dump(exclude={"id", "problem"}), spec=spec.to_dict())
     check_settings(config, problem, policy)
@@ -151,7 +151,7 @@ def _warm(raw: bytes = b"", text: str = "", config: Config | None = None) -> Non
         body: Any = json.loads(raw) if raw else {"problem": json.loads(text)}
         data, named = (body.get("problem"), body.get("policy", AUTO)) if isinstance(body, dict) else (None, AUTO)
         problem = parse_problem(KINDS[kind_of(data)])
-        warm_up(spec_of(config) if config is not None else choose_spec(str(named), problem), problem, None)
+        warm_up(spec_of(config) if config is not None else spec_for(str(named), problem), problem, None)
 
 
 def _create(raw: bytes, limits: ModelLimits) -> Made:

@@ -16,8 +16,9 @@ import uvicorn
 
 from headwater.errors import ProblemError
 from headwater.files import build_problem
+from headwater.policies import spec_for
 from headwater.service.app import Limits, Service, create_app
-from headwater.service.campaign import choose_spec, warm_up
+from headwater.service.campaign import warm_up
 from headwater.service.checks import first_look
 from headwater.service.connections import Connection, Crowd, more_descriptors
 from headwater.service.demo import PROBLEM, Demo
@@ -142,5 +143,5 @@ def _warm_up(say: Callable[[str], None]) -> None:
     slow.daemon = True
     slow.start()
     problem = build_problem(PROBLEM)
-    warm_up(choose_spec("auto", problem), problem, None)
+    warm_up(spec_for("auto", problem), problem, None)
     slow.cancel()

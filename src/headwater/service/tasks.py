@@ -183,7 +183,7 @@ def simulate(
 ) -> dict[str, Any]:
     """What ``headwater simulate --json`` prints, if that takes at most ``MAX_SECONDS``."""
     known = _known(problem, distribution)
-    specs = [spec_for(_spec(name), known) for name in policies]
+    specs = [spec_for(name, known) for name in policies]
     check_budget(known, specs, horizon * replications)
     with np.errstate(over="ignore", invalid="ignore"):
         return run_simulation(
@@ -215,16 +215,12 @@ def kind_of(problem: Any) -> str:
 def warm(policies: Sequence[str], kind: str) -> None:
     """Let the code that a race runs be compiled, once, before any clock runs: on a new machine it takes many seconds."""
     problem = parse_problem(KINDS[kind])
-    for spec in (spec_for(_spec(name), problem) for name in policies):
+    for spec in (spec_for(name, problem) for name in policies):
         code = (spec.rule.code, spec.reference, str(spec.audit > 0), kind)
         if code not in _warmed:
             with suppress(HeadwaterError):  # the race itself will say what it is
                 run_simulation(problem, policies=[spec], horizon=2, replications=1, threads=1)
             _warmed.add(code)
-
-
-def _spec(name: str) -> str | Spec:
-    return AUTO if name.strip() == AUTO else parse_spec(name)
 
 
 def _deadline(seconds: float) -> Callable[[int, int], None]:
@@ -282,7 +278,8 @@ def _microseconds(problem: Problem, spec: Spec) -> float:
 def check_policies(policies: Sequence[str]) -> None:
     """Refuse names that no problem has use for, before a problem is looked at."""
     for name in policies:
-        _spec(name)
+        if name.strip() != AUTO:
+            parse_spec(name)
 
 
 TASKS = {"analyze": analyze, "pseudo": pseudo, "to_toml": to_toml, "parse": parse, "simulate": simulate, "warm": warm}

@@ -241,7 +241,9 @@ def setting_of(model: Model, spec: Spec, key: tuple[int, int]) -> tuple[Ints, Fl
     meta = np.zeros(kernel.META, dtype=np.int64)
     meta[kernel.POLICY], meta[kernel.REFERENCE] = kernel.RULES[spec.rule.code], kernel.FILTERS[spec.reference]
     meta[kernel.SEED_LOW], meta[kernel.SEED_HIGH] = key
-    return meta, np.array([model.unit, model.scale, spec.sd(model.scale), model.low, model.span, spec.audit])
+    return meta, np.array(
+        [model.unit, model.scale, spec.sd(model.scale), model.low, model.span, spec.audit, spec.schedule == "late"]
+    )
 
 
 def _run_single(

@@ -95,9 +95,7 @@ class Job:
         if (run := store.run()) is not None:
             old, release = run
             same = old.problem == self.setting.problem
-            difference = self._difference(same, old.seed, old.reward_range, old.checkpoints, old.engine)
-            if not difference and release != __version__:
-                difference = f"holds a simulation by headwater {release}; expected {__version__}"
+            difference = self._difference(same, old.seed, old.reward_range, old.checkpoints, old.engine, release)
         else:
             known = any(chunk.key in store.keys for chunk in self.chunks)
             difference = "" if known else "holds a simulation of another kind or by another release; expected this one"
@@ -108,7 +106,9 @@ class Job:
         """Take over what a saved simulation has of this job. It goes to the store: saving will replace the old files."""
         assert self.store is not None
         rounds = tuple(old.rounds.tolist())
-        if difference := self._difference(old.problem == self.problem, old.seed, old.reward_range, rounds, old.engine):
+        if difference := self._difference(
+            old.problem == self.problem, old.seed, old.reward_range, rounds, old.engine, old.release
+        ):
             if self.done:  # begun with --force
                 return
             raise ResultsError(f"{folder}: {difference} {OR_ELSE}")
@@ -125,8 +125,13 @@ class Job:
             if chunk.key not in self.store.keys:
                 self.store.write(chunk, outcome)
 
-    def _difference(self, same: bool, seed: int, reward_range: float, rounds: tuple[int, ...], engine: str) -> str:
-        """In what another simulation, of the ``same`` problem or not, is not this one, in words."""
+    def _difference(
+        self, same: bool, seed: int, reward_range: float, rounds: tuple[int, ...], engine: str, release: str
+    ) -> str:
+        """In what another simulation, of the ``same`` problem or not, is not this one, in words.
+
+        Another ``release`` may mean another policy by the same name.
+        """
         mine = self.setting
         if not same:
             return "holds a simulation of another problem; expected this one"
@@ -138,6 +143,8 @@ class Job:
             return f"holds a simulation of {rounds[-1]} rounds or with other checkpoints; expected the same checkpoints"
         if engine != mine.engine:
             return f"holds a simulation by the engine {engine}; expected {mine.engine}"
+        if release != __version__:
+            return f"holds a simulation by headwater {release}; expected {__version__}"
         return ""
 
     def take(self, chunk: Chunk, outcome: Outcome) -> None:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from headwater import __version__
 from headwater.arrays import Floats, Ints
 from headwater.errors import ProblemError, ResultsError
 from headwater.files import parse_problem
@@ -60,6 +61,8 @@ class Simulation:
     engine: str = "step"
     reason: str = ""
     """Why this engine."""
+    release: str = __version__
+    """Of headwater, by which it was made."""
 
     def __repr__(self) -> str:
         policies = ", ".join(self.outcomes)
@@ -207,8 +210,8 @@ class Simulation:
             "engine_reason": self.reason,
             "policies": list(self.outcomes),
             "command": command,
-            "versions": {name: version(name) for name in ("headwater", "numpy", "numba", "scipy")}
-            | {"python": platform.python_version()},
+            "versions": {"headwater": self.release, "python": platform.python_version()}
+            | {name: version(name) for name in ("numpy", "numba", "scipy")},
         }
 
 
@@ -285,6 +288,7 @@ def _assemble(manifest: dict[str, Any], problem: Problem, data: Any) -> Simulati
         wanted=int(manifest["wanted"]),
         engine=str(manifest.get("engine", "step")),
         reason=str(manifest.get("engine_reason", "")),
+        release=str(manifest["versions"]["headwater"]),
     )
 
 
