@@ -15,6 +15,8 @@ from headwater.problem import Problem, Random
 from headwater.pseudo.finite import find_channel, find_levels
 
 KNOWN: Floats = np.zeros((0, 0))
+STATED = 1.96
+"""Standard errors from a mean to the end of its interval (95 %), which ``mean_high`` is."""
 
 
 class Channels(NamedTuple):
@@ -98,5 +100,7 @@ def _errors(problem: Problem) -> tuple[Floats, Floats]:
             law = (arm.probabilities * n[:, None] + 1.0 / size) / (n + 1.0)[:, None]
             mean = law @ arm.outcomes
             error[k] = np.sqrt(np.sum(law * (arm.outcomes - mean[:, None]) ** 2, axis=1) / (n + 2.0))
+            if arm.mean_high is not None:  # rewards too rare to have been seen say nothing about their own spread
+                error[k] = np.maximum(error[k], (arm.mean_high - arm.probabilities @ arm.outcomes) / STATED)
             strain[k] = (size - 1) / (2.0 * (n + 1.0))
     return error, strain
