@@ -12,9 +12,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,6 +27,7 @@ from headwater.problem import Problem
 from headwater.pseudo import model_of
 from headwater.simulation.atoms import atoms_of
 from headwater.simulation.engine import make_model, simulate_counts
+from side_by_side import side_by_side
 
 AUDITS = (0.25, 0.5, 1.0, 2.0, 4.0)
 
@@ -58,12 +58,32 @@ def wronged(number: int) -> tuple[Problem, Problem]:
     return build(truth), build(model)
 
 
-def regret(truth: Problem, model: Problem, spec: Spec, horizon: int, runs: int, threads: int | None) -> Floats:
+class Job(NamedTuple):
+    """One problem that is believed to be ``model``, and who plays it."""
+
+    kind: str
+    name: str
+    truth: Problem
+    model: Problem
+    specs: dict[str, Spec]
+    horizon: int
+    runs: int
+
+
+def measure(job: Job) -> dict[str, Any]:
+    """Mean regrets; of UCB1, too, where the model is wrong."""
+    specs = {"ucb1": make_spec("ucb1"), **job.specs} if job.kind == "wrong" else job.specs
+    regrets = {title: float(regret(job, spec).mean()) for title, spec in specs.items()}
+    return {"problem": job.name, **regrets}
+
+
+def regret(job: Job, spec: Spec) -> Floats:
     """Regret at the horizon (runs,) of a policy that believes ``model`` while ``truth`` pays."""
+    truth, model = job.truth, job.model
     assert truth.distribution is not None
     atoms = atoms_of(truth, truth.distribution)
     laid = make_model(atoms, scale=model_of(truth).reward_range, evidence=evidence_of(model))
-    counts = simulate_counts(laid, spec, checkpoints=np.array([horizon]), replications=runs, seed=7, threads=threads)
+    counts = simulate_counts(laid, spec, checkpoints=np.array([job.horizon]), replications=job.runs, seed=7, threads=1)
     gap = analyze(truth).gap
     assert gap is not None
     return np.asarray(counts.pulls[:, -1] @ gap)
@@ -72,17 +92,15 @@ def regret(truth: Problem, model: Problem, spec: Spec, horizon: int, runs: int, 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--problems", type=int, default=24)
-    parser.add_argument("--first", type=int, default=16, help="on 0 to 15 the round was chosen after which audits begin")
+    parser.add_argument("--first", type=int, default=16, help="on 0 to 15 release 0.1's default was chosen")
     parser.add_argument("--runs", type=int, default=16)
     parser.add_argument("--horizon", type=int, default=50_000)
     parser.add_argument("--policies", nargs="+", default=["joint-ucb"])
     parser.add_argument("--audits", nargs="+", type=float, default=list(AUDITS))
     parser.add_argument("--guard", type=float, default=0.001)
-    parser.add_argument("--threads", type=int)
-    parser.add_argument("--limit", type=float, default=np.inf, help="seconds after which no new problem is begun")
+    parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--output", type=Path, default=Path("results/audit.json"))
     options = parser.parse_args()
-    begun = time.monotonic()
     found: dict[str, Any] = {"horizon": options.horizon, "runs": options.runs, "guard": options.guard, "wrong": [], "right": []}
     options.output.parent.mkdir(parents=True, exist_ok=True)
     cases = [(case.id, case.problem, case.problem) for case in CASES if case.id.startswith(("discrete", "vector"))]
@@ -90,29 +108,16 @@ def main() -> None:
     todo = [("right", *case) for case in cases]
     for name, truth, model in pairs:
         todo += [("wrong", name, truth, model), ("right", name, truth, truth)]
-    for kind, name, truth, model in todo:
-        if time.monotonic() - begun > options.limit:
-            break
-        row: dict[str, Any] = {"problem": name}
-        if kind == "wrong":
-            row["ucb1"] = float(regret(truth, model, make_spec("ucb1"), options.horizon, options.runs, options.threads).mean())
-        for policy in options.policies:
-            sets: list[tuple[str, dict[str, Any]]] = [("trusting", {"guard": 0.0, "audit": 0.0})]
-            sets += [(f"{audit:g}", {"guard": options.guard, "audit": audit}) for audit in options.audits]
-            sets += [("auto", {"guard": options.guard, "audited": "all-arms"})]
-            for title, knobs in sets:
-                spec = make_spec(policy, **knobs)
-                row[f"{policy} {title}"] = float(
-                    regret(truth, model, spec, options.horizon, options.runs, options.threads).mean()
-                )
-        found[kind].append(row)
+    sets: list[tuple[str, dict[str, Any]]] = [("trusting", {"guard": 0.0, "audit": 0.0})]
+    sets += [(f"{audit:g}", {"guard": options.guard, "audit": audit}) for audit in options.audits]
+    sets += [("late", {"guard": options.guard, "audited": "open-arms", "schedule": "late"})]
+    specs = {f"{policy} {title}": make_spec(policy, **knobs) for policy in options.policies for title, knobs in sets}
+    jobs = [Job(kind, name, truth, model, specs, options.horizon, options.runs) for kind, name, truth, model in todo]
+    for job, row in zip(jobs, side_by_side(measure, jobs, options.processes), strict=True):
+        found[job.kind].append(row)
         options.output.write_text(json.dumps(found, indent=1), encoding="utf-8")
-        print(
-            kind,
-            json.dumps({k: round(v, 1) if isinstance(v, float) else v for k, v in row.items()}),
-            file=sys.stderr,
-            flush=True,
-        )
+        shown = {key: round(value, 1) if isinstance(value, float) else value for key, value in row.items()}
+        print(job.kind, json.dumps(shown), file=sys.stderr, flush=True)
     print(json.dumps(summary(found), indent=1))
 
 

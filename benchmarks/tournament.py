@@ -14,16 +14,19 @@ import argparse
 import json
 import sys
 import time
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from headwater.arrays import Floats
 from headwater.latent import Discrete
 from headwater.paper import CASES
 from headwater.policies.rules import Spec, parse_spec
 from headwater.problem import Problem
 from headwater.simulation import simulate
+from side_by_side import side_by_side
 
 POLICIES = ("c-ucb", "ucb1", "c-ts", "joint-ucb", "latent-ts", "graves-lai")
 
@@ -47,27 +50,47 @@ def random_problem(number: int) -> Problem:
     return Problem(latent=Discrete([f"x{j}" for j in range(points)]), arms=arms, distribution=law, name=f"random {number}")
 
 
-def measure(problem: Problem, specs: list[Spec], horizon: int, runs: int, seed: int, threads: int | None) -> dict[str, Any]:
-    """Mean regret, standard error, 99th percentile and the paired difference to the first policy, by title."""
-    out: dict[str, Any] = {}
-    first: Any = None
-    for spec in specs:
-        start = time.perf_counter()
-        run = simulate(
-            problem, policies=[spec], horizon=horizon, replications=runs, seed=seed, checkpoints=[horizon], threads=threads
-        )
-        regret = run.regret(spec.title)[:, -1]
-        first = regret if first is None else first
-        difference = regret - first
-        out[spec.title] = {
+class Job(NamedTuple):
+    """One policy on one problem."""
+
+    problem: Problem
+    spec: Spec
+    horizon: int
+    runs: int
+    threads: int | None
+    seed: int = 2026
+
+
+def measure(job: Job) -> tuple[Floats, float]:
+    """Regret at the horizon (runs,), and the seconds that took."""
+    start = time.perf_counter()
+    run = simulate(
+        job.problem,
+        policies=[job.spec],
+        horizon=job.horizon,
+        replications=job.runs,
+        seed=job.seed,
+        checkpoints=[job.horizon],
+        threads=job.threads,
+    )
+    return run.regret(job.spec.title)[:, -1], time.perf_counter() - start
+
+
+def rows_of(found: list[tuple[Floats, float]]) -> list[dict[str, float]]:
+    """Of policies on one problem: mean regret, standard error, 99th percentile, the paired difference to the first policy."""
+    first = found[0][0]
+    return [
+        {
             "mean": float(regret.mean()),
-            "se": float(regret.std(ddof=1) / np.sqrt(runs)),
+            "se": float(regret.std(ddof=1) / np.sqrt(len(regret))),
             "p99": float(np.quantile(regret, 0.99)),
-            "difference": float(difference.mean()),
-            "difference_se": float(difference.std(ddof=1) / np.sqrt(runs)),
-            "seconds": time.perf_counter() - start,
+            "difference": float((regret - first).mean()),
+            "difference_se": float((regret - first).std(ddof=1) / np.sqrt(len(regret))),
+            "seconds": seconds,
+            "runs": len(regret),
         }
-    return out
+        for regret, seconds in found
+    ]
 
 
 def main() -> None:
@@ -80,6 +103,7 @@ def main() -> None:
     parser.add_argument("--panel-runs", type=int, default=1000)
     parser.add_argument("--panel-horizon", type=int, default=50_000)
     parser.add_argument("--threads", type=int)
+    parser.add_argument("--processes", type=int, default=1, help="policies and problems side by side, a thread each")
     parser.add_argument("--cases", nargs="+", default=["discrete", "vector"], help="how the paper's cases to run begin")
     parser.add_argument("--limit", type=float, default=np.inf, help="seconds after which no new problem is begun")
     parser.add_argument("--resume", action="store_true", help="leave alone what the output holds already")
@@ -93,21 +117,26 @@ def main() -> None:
     options.output.parent.mkdir(parents=True, exist_ok=True)
     if options.output.exists():  # policies measured before, on the same draws, stay
         found = json.loads(options.output.read_text(encoding="utf-8"))
+    todo = []
     for problem, horizon, runs in jobs:
-        if time.monotonic() - begun > options.limit:
-            break
-        entry = found.get(problem.name, {"horizon": horizon, "policies": {}})
+        entry = found.setdefault(problem.name, {"horizon": horizon, "policies": {}})
         before = entry["policies"]
         done = entry["horizon"] == horizon and all(before.get(spec.title, {}).get("runs") == runs for spec in specs)
-        if options.resume and done:
-            continue
-        rows = measure(problem, specs, horizon, runs, 2026, options.threads)
-        for row in rows.values():
-            row["runs"] = runs
-        found[problem.name] = {"horizon": horizon, "policies": {**before, **rows}}
-        options.output.write_text(json.dumps(found, indent=1), encoding="utf-8")
+        if not (options.resume and done):
+            todo.append((problem, horizon, runs))
+    threads = 1 if options.processes > 1 else options.threads
+    parts = [Job(problem, spec, horizon, runs, threads) for problem, horizon, runs in todo for spec in specs]
+    measured = side_by_side(measure, parts, options.processes)
+    for problem, horizon, _ in todo:
+        if time.monotonic() - begun > options.limit:
+            break
+        rows = dict(zip([spec.title for spec in specs], rows_of(list(islice(measured, len(specs)))), strict=True))
+        found[problem.name] = {"horizon": horizon, "policies": {**found[problem.name]["policies"], **rows}}
+        whole = {name: entry for name, entry in found.items() if entry["policies"]}
+        options.output.write_text(json.dumps(whole, indent=1), encoding="utf-8")
         shown = "  ".join(f"{title} {row['mean']:.1f}±{row['se']:.1f} ({row['seconds']:.0f}s)" for title, row in rows.items())
         print(f"{problem.name}: {shown}", file=sys.stderr, flush=True)
+    found = {name: entry for name, entry in found.items() if entry["policies"]}
     print(json.dumps(summary(found), indent=1))
 
 

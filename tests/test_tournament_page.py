@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
-audit, slope = pytest.importorskip("audit"), pytest.importorskip("slope")
+audit, slope, wrong = pytest.importorskip("audit"), pytest.importorskip("slope"), pytest.importorskip("wrong_models")
 page, tournament = pytest.importorskip("tournament_page"), pytest.importorskip("tournament")
 
 NONE = ["--problems", "0", "--panel-horizon", "40", "--panel-runs", "3"]
@@ -20,9 +20,10 @@ PARTS: list[tuple[Any, str, list[str]]] = [
     (tournament, "panels", [*NONE, *ALL]),
     (tournament, "others", [*NONE, "--cases", "two-arms", "continuous", "--policies", "c-ucb", "ucb1", "joint-ucb"]),
     (tournament, "random", [*RANDOM, "--horizon", "30", "--policies", "c-ucb", "joint-ucb"]),
-    (tournament, "longer", [*RANDOM, "--horizon", "60", "--policies", "c-ucb", "joint-ucb", "joint-ucb:audited=all-arms"]),
+    (tournament, "longer", [*RANDOM, "--horizon", "60", "--policies", "c-ucb", "joint-ucb", "joint-ucb:audit=0"]),
     (slope, "slope", ["--runs", "2"]),
     (audit, "audit", ["--problems", "1", "--runs", "2", "--horizon", "60"]),
+    (wrong, "wrong", ["--models", "2", "--runs", "2", "--horizon", "60", "--processes", "1", "--policies", "joint-ucb"]),
 ]
 
 
@@ -45,8 +46,12 @@ def test_the_page_is_written_from_what_was_measured(
     found = {name: json.loads((tmp_path / "results" / f"{name}.json").read_text(encoding="utf-8")) for _, name, _ in PARTS}
     row = found["panels"]["discrete case 2"]["policies"]["joint-ucb"]
     assert f"{row['mean']:.1f} ± {row['se']:.1f}" in text and "over 3 runs" in text and "after 40 rounds" in text
-    assert "joint-ucb (all-arms)" in text and "The same 2 problems after 60 rounds" in text
+    assert "joint-ucb (audit=0)" in text and "The same 2 problems after 60 rounds" in text
     assert f"| {found['slope']['vector case 2']['bound']:.2f} |" in text
+    assert (
+        "2 models with 1 to 3 wrong cells" in text
+        and f"| joint-ucb | {found['wrong']['summary']['joint-ucb']['mean']:.2f}" in text
+    )
     assert len(found["audit"]["wrong"]) == 1 and "1 such problems, 2 runs of 60 rounds" in text
     assert (tmp_path / "docs" / "figures" / "audit.png").stat().st_size > 1000
     capsys.readouterr()
