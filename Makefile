@@ -27,10 +27,10 @@ fit-bench: $(READY)  ## the numbers in docs/fit.md: how often intervals hold, ti
 
 tournament: $(READY)  ## docs/tournament.md: which policy is best, and what the audit costs; over an hour on two cores (RESUME=--resume)
 	@test -n "$(RESUME)" || rm -f $(addprefix results/,$(addsuffix .json,panels others random longer slope))
-	@$(BIN)/python benchmarks/tournament.py $(RESUME) --problems 0 --policies c-ucb ucb1 c-ts joint-ucb graves-lai latent-ts --output results/panels.json
+	@$(BIN)/python benchmarks/tournament.py $(RESUME) --problems 0 --policies c-ucb ucb1 c-ts c-ts:sd=estimated joint-ucb graves-lai latent-ts --output results/panels.json
 	@$(BIN)/python benchmarks/tournament.py $(RESUME) --problems 0 --cases two-arms continuous --panel-runs 200 --policies c-ucb ucb1 joint-ucb --output results/others.json
 	@$(BIN)/python benchmarks/tournament.py $(RESUME) --panel-runs 0 --horizon 50000 --policies c-ucb joint-ucb joint-ucb:audited=all-arms --output results/longer.json
-	@$(BIN)/python benchmarks/tournament.py $(RESUME) --panel-runs 0 --policies c-ucb ucb1 c-ts joint-ucb latent-ts --output results/random.json
+	@$(BIN)/python benchmarks/tournament.py $(RESUME) --panel-runs 0 --policies c-ucb ucb1 c-ts c-ts:sd=estimated joint-ucb latent-ts --output results/random.json
 	@$(BIN)/python benchmarks/audit.py
 	@$(BIN)/python benchmarks/slope.py
 	@$(BIN)/python benchmarks/tournament_page.py

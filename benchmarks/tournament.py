@@ -25,7 +25,7 @@ from headwater.policies.rules import Spec, parse_spec
 from headwater.problem import Problem
 from headwater.simulation import simulate
 
-POLICIES = ("c-ucb", "ucb1", "c-ts", "joint-ucb", "latent-ts", "graves-lai")
+POLICIES = ("c-ucb", "ucb1", "c-ts", "c-ts:sd=estimated", "joint-ucb", "latent-ts", "graves-lai")
 
 
 def random_problem(number: int) -> Problem:
