@@ -376,6 +376,7 @@ def test_aims_are_about_the_better_thompson_sampling() -> None:
     old = trial.regret("auto").sum() / trial.regret("ts").sum()
     assert f"Regret of auto is {old:.2f} on the mean (less in " in said and "with sd B/2, the yardstick of release 0.1" in said
     assert "Thompson sampling's started from everything the control group paid." in said
+    assert re.search(r"\| mean regret after round \| \d \| \d\d \| 250 \| 1,000 \| .*`ts \(started\)` .* \| `auto` \|", said)
     assert [aim.words for aim in replace(trial, draws=[without(draw) for draw in trial.draws]).aims()][1].endswith(", sd B/2")
 
 

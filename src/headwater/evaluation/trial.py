@@ -22,7 +22,7 @@ from headwater.fitting import Fit, fit
 from headwater.policies.rules import Spec, parse_spec
 from headwater.simulation import Simulation, check_number, load_simulation, log_checkpoints
 
-__all__ = ["POLICIES", "STARTED", "Aim", "Draw", "Trial", "run_trial"]
+__all__ = ["POLICIES", "SINCE", "STARTED", "Aim", "Draw", "Trial", "run_trial"]
 
 POLICIES = ("ucb1", "ts", YARDSTICK, "c-ucb", "c-ts:sd=estimated", "joint-ucb", "latent-ts", "auto")
 STARTED = "ts (started)"
