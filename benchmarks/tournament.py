@@ -28,7 +28,7 @@ from headwater.problem import Problem
 from headwater.simulation import simulate
 from side_by_side import side_by_side
 
-POLICIES = ("c-ucb", "ucb1", "c-ts", "joint-ucb", "latent-ts", "graves-lai")
+POLICIES = ("c-ucb", "ucb1", "c-ts", "c-ts:sd=estimated", "joint-ucb", "latent-ts", "graves-lai")
 
 
 def random_problem(number: int) -> Problem:

@@ -25,7 +25,8 @@ INTRODUCTION = """# Which policy?
 over an hour on two cores. `hw.make_policy("auto", problem)` gives `joint-ucb`: it needs no listed support, and has the lightest
 tails of the new policies. `latent-ts` has still
 less regret on the random problems, `graves-lai` in some of the paper's cases, but now and then a run of theirs goes on with
-the wrong arm for long (see the 99th percentiles).
+the wrong arm for long (see the 99th percentiles). `c-ts (estimated)` estimates each arm's deviation, where `c-ts` takes B/2:
+mostly less regret, but an arm that paid the same a few times is believed too soon, and then a run goes wrong for very long.
 
 ## The paper's listed cases
 

@@ -54,7 +54,7 @@ def finite_world(table: Sequence[Sequence[float]], scale: float | None = None) -
 
 
 class Oracle:
-    """A learner. ``rule``: ucb1, kl-ucb, kl-ucb-empirical or ts; ``reference``: none, most-pulled or well-pulled."""
+    """A learner. ``rule``: ucb1, kl-ucb, kl-ucb-empirical, ts, ts-estimated; ``reference``: none, most-pulled, well-pulled."""
 
     def __init__(self, world: World, rule: str, reference: str, *, seed: int = 0, replication: int = 0) -> None:
         self.world, self.rule, self.reference = world, rule, reference
@@ -106,7 +106,11 @@ class Oracle:
             assert world.levels is not None
             values = [float(r) for r in self.seen[k]]
             return empirical_index(values, float(world.levels[k][-1]), log_t)
-        return float(mean) + world.scale / 2 / math.sqrt(n) * normal_draw(self.seed, self.replication, self.t, k)
+        sd = world.scale / 2
+        if self.rule == "ts-estimated":
+            spread = sum(((r - mean) ** 2 for r in self.seen[k]), Fraction(0))
+            sd = math.sqrt((spread + Fraction(sd) ** 2) / n)
+        return float(mean) + sd / math.sqrt(n) * normal_draw(self.seed, self.replication, self.t, k)
 
     def choose(self) -> int:
         """The lowest-numbered arm of largest index among the competitive ones."""

@@ -108,6 +108,7 @@ def test_a_key_is_the_content() -> None:
     for change in ({"seed": 5}, {"horizon": 61}, {"reward_range": 3.0}, {"checkpoints": [3]}, {"replications": 94}):
         assert not set(keys(**change)) & set(first)
     assert set(keys(policies=["ucb1", "ts"])) & set(first)
+    assert len(set(keys(policies=["ts"])) & set(keys(policies=[make_spec("ts", sd="estimated")]))) == 1, "the best arm's alone"
     assert not set(keys(distribution=[0.2, 0.3, 0.4, 0.1])) & set(first)
 
 

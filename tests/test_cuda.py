@@ -153,6 +153,7 @@ def test_an_unknown_precision_is_refused() -> None:
     [
         (make_spec("joint-ucb"), "policy: got joint-ucb; expected an index policy"),
         (make_spec("ts", posterior="beta"), r"policy: got ts \(beta\); expected ucb1, kl-ucb"),
+        (make_spec("c-ts", sd="estimated"), r"policy: got c-ts \(estimated\); expected .* its sd not estimated"),
         (make_spec("kl-ucb", form="empirical"), r"policy: got kl-ucb \(empirical\); expected ucb1"),
         (make_spec("c-ucb", reference="well-pulled"), 'reference: got "well-pulled"; expected "most-pulled"'),
         (make_spec("c-ucb", audit=0.1), "audit: got 0.1; expected 0 on the GPU"),

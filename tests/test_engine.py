@@ -36,6 +36,7 @@ RULES: dict[str, Any] = {
     "kl-ucb": hw.KLUCB(),
     "kl-ucb-empirical": hw.KLUCB("empirical"),
     "ts": hw.Thompson(),
+    "ts-estimated": hw.Thompson(sd="estimated"),
     "ts-beta": hw.Thompson("beta"),
 }
 SPECS = [Spec(rule, reference) for rule in RULES.values() for reference in REFERENCES]  # type: ignore[arg-type]
@@ -129,7 +130,7 @@ def test_discrete_ucb1_agrees_action_for_action(toy: Toy, seed: int, reference: 
     follow(toy.problem(), world, spec, horizon=100, seed=seed, pays=lambda k, j: toy.table[k][j], shape=shape)
 
 
-@pytest.mark.parametrize("rule", ["kl-ucb", "kl-ucb-empirical", "ts"])
+@pytest.mark.parametrize("rule", ["kl-ucb", "kl-ucb-empirical", "ts", "ts-estimated"])
 @settings(max_examples=15)
 @given(toy=toys(arms=5, atoms=6), seed=seeds, reference=st.sampled_from(REFERENCES))
 def test_discrete_other_rules_agree(rule: str, toy: Toy, seed: int, reference: Any) -> None:
@@ -254,7 +255,7 @@ def test_linear_arms_on_a_box_agree(reference: Any) -> None:
         follow(problem, world, Spec(RULES[rule], reference), horizon=150, seed=3, slack=SLACK)
 
 
-@pytest.mark.parametrize("rule", ["ucb1", "kl-ucb", "kl-ucb-empirical", "ts"])
+@pytest.mark.parametrize("rule", ["ucb1", "kl-ucb", "kl-ucb-empirical", "ts", "ts-estimated"])
 @pytest.mark.parametrize("reference", REFERENCES)
 def test_finite_vectors_agree(reference: Any, rule: str) -> None:
     problem = hw.Problem(

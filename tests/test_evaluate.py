@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,9 @@ from headwater.evaluation import data as reading
 from headwater.evaluation.data import read_crowd, read_problem
 from headwater.evaluation.people import as_they_are, make_people
 from headwater.evaluation.pipeline import Evaluation, LogEvaluation
-from headwater.evaluation.trial import Aim, run_trial
+from headwater.evaluation.trial import STARTED, Aim, Draw, run_trial
 from headwater.report.evaluation_page import write_evaluation
+from headwater.report.trial_page import trial_markdown
 from headwater.simulation.engine import simulate_counts
 
 KINDS = ["calm", "eager"]
@@ -80,11 +82,21 @@ def test_every_kind_of_population_is_replayed(found: Evaluation) -> None:
 def test_what_comes_out_is_said_in_sentences(found: Evaluation) -> None:
     said = " ".join(found.findings())
     assert re.search(r"auto has \d\.\d\d times the regret of UCB1 \(by population: ", said)
-    assert "times the regret of Thompson sampling" in said and "What auto infers of the mix of segments, stated at 95%" in said
+    assert (
+        "times the regret of Thompson sampling, sd B/2 (by" in said
+        and "What auto infers of the mix of segments, stated at 95%" in said
+    )
     told = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert told["problem"] == "drinks" and len(told["populations"]) == 6 and told["findings"] == found.findings()
     row = told["populations"][1]
     assert row["best"] == "juice" and set(row["policies"]["auto"]) >= {"rounds", "regret_mean", "regret_se"}
+
+
+def test_the_yardstick_is_thompson_sampling_that_knows_its_deviation() -> None:
+    """With sd = B/2 it explores for ever as if every reward were one end of the range: whatever is beside it looks good."""
+    result = hw.evaluate(PROBLEM, people(), segment="who", markets=1, horizon=2000, replications=20, calibrate=False)
+    assert isinstance(result, Evaluation) and result.policies == ["ucb1", "ts (estimated)", "auto"]
+    assert re.search(r"auto has \d+\.\d\d times the regret of Thompson sampling \(by", " ".join(result.findings()))
 
 
 def test_a_coarse_model_is_said() -> None:
@@ -346,6 +358,33 @@ def test_the_whole_way_saves_on_a_population_with_known_kinds() -> None:
     again = run_trial(table, [f"film {k}" for k in range(12)], arms=5, draws=1, horizon=2000, replications=2, policies=["ts"])
     assert np.array_equal(again.draws[0].market.simulation.regret("ts"), draw.market.simulation.regret("ts")[:2])
     assert again.to_dict()["aims"] == []
+
+
+def test_aims_are_about_the_better_thompson_sampling() -> None:
+    """Ratings near 3 on a scale from 1 to 5 deviate by 0.5, not by B/2 = 2: the old yardstick loses several times as much."""
+    rng = np.random.default_rng(5)
+    table = np.clip(np.rint(4 * (rng.normal(3, 0.3, 6) + rng.normal(0, 0.5, (400, 6)))) / 4, 1, 5)
+    table[0], table[1] = 1, 5
+    setting: dict[str, Any] = {"arms": 4, "draws": 2, "horizon": 1000, "replications": 8, "segments": 2, "started": True}
+    trial = run_trial(table, list("abcdef"), **setting, policies=["ucb1", "ts", "ts:sd=estimated", "auto"])
+    assert trial.policies == ["ucb1", "ts", "ts (estimated)", "auto", STARTED] and trial.yardstick == "ts (estimated)"
+    assert np.all(trial.regret("ts") > 1.5 * trial.regret("ts (estimated)"))
+    aims = trial.aims()
+    assert aims[1].words == "regret of auto over Thompson sampling's"
+    assert aims[1].values == (trial.regret("auto") / trial.regret("ts (estimated)")).tolist()
+    said = " ".join(trial_markdown(trial).split())
+    old = trial.regret("auto").sum() / trial.regret("ts").sum()
+    assert f"Regret of auto is {old:.2f} on the mean (less in " in said and "with sd B/2, the yardstick of release 0.1" in said
+    assert "Thompson sampling's started from everything the control group paid." in said
+    assert re.search(r"\| mean regret after round \| \d \| \d\d \| 250 \| 1,000 \| .*`ts \(started\)` .* \| `auto` \|", said)
+    assert [aim.words for aim in replace(trial, draws=[without(draw) for draw in trial.draws]).aims()][1].endswith(", sd B/2")
+
+
+def without(draw: Draw) -> Draw:
+    """A draw in which nobody estimated a deviation."""
+    run = draw.market.simulation
+    outcomes = {name: outcome for name, outcome in run.outcomes.items() if name != "ts (estimated)"}
+    return draw._replace(market=replace(draw.market, simulation=replace(run, outcomes=outcomes)))
 
 
 def test_what_a_folder_keeps_is_not_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

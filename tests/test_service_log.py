@@ -145,11 +145,17 @@ class Walk:
         self.clock = now
 
 
-@pytest.mark.parametrize(
-    ("problem", "policy"),
-    [(ADS, "c-ucb"), (ADS, "ucb1"), (COINS, "ts:posterior=beta"), (CURVES, "c-ucb"), (PAIR, "ucb1")],
-    ids=["ads-c-ucb", "ads-ucb1", "coins-beta", "curves", "pair"],
-)
+WALKS = {
+    "ads-c-ucb": (ADS, "c-ucb"),
+    "ads-ucb1": (ADS, "ucb1"),
+    "coins-beta": (COINS, "ts:posterior=beta"),
+    "curves": (CURVES, "c-ucb"),
+    "curves-estimated": (CURVES, "ts:sd=estimated"),
+    "pair": (PAIR, "ucb1"),
+}
+
+
+@pytest.mark.parametrize(("problem", "policy"), WALKS.values(), ids=WALKS)
 def test_memory_follows_the_logs(tmp_path: Path, problem: dict[str, Any], policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_module, "SNAPSHOT_EVERY", 17)
     monkeypatch.setattr(desk_module, "TICK", 0.02)

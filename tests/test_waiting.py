@@ -278,7 +278,10 @@ def test_pending_pulls_narrow_only_their_own_joint_index() -> None:
     assert math.isclose((index["c"] - likely["c"]) / (free["c"] - likely["c"]), math.sqrt(25 / 65), rel_tol=0.15)
 
 
-@pytest.mark.parametrize("spec", [make_spec("ts"), make_spec("ts", posterior="beta"), make_spec("latent-ts", audit=0)], ids=str)
+POSTERIORS = [make_spec("ts", **options) for options in ({}, {"sd": "estimated"}, {"posterior": "beta"})]
+
+
+@pytest.mark.parametrize("spec", [*POSTERIORS, make_spec("latent-ts", audit=0)], ids=str)
 def test_posteriors_do_not_narrow(spec: Spec) -> None:
     """The chances stay what they were however many pulls are pending: 4,000 draws, a false alarm below 1e-6."""
     policy = Policy(spec, DISCRETE)
@@ -315,6 +318,17 @@ def test_chances_of_normal_draws() -> None:
     policy.update(["one"] * 10 + ["two"] * 5, [1] * 6 + [0] * 4 + [1] * 2 + [0] * 3)
     truth = float(stats.norm.cdf((0.6 - 0.4) / math.sqrt(0.25 / 10 + 0.25 / 5)))
     assert policy.propensities(draws=20_000)["one"] == pytest.approx(truth, abs=5 * math.sqrt(0.25 / 20_000))
+
+
+def test_chances_of_estimated_draws() -> None:
+    """As above. An arm whose first pull is pending has paid the middle, give or take B/2."""
+    policy = hw.make_policy("ts", DISCRETE, sd="estimated")
+    policy.update(["a"] * 8, [1.5] * 6 + [4.0] * 2)
+    policy.expect("b")
+    spread = 8 * 0.25 * 0.75 * 2.5**2 + 2.0**2
+    errors = spread / 8 / 8, 2.0**2
+    truth = float(stats.norm.cdf((2.125 - 2.0) / math.sqrt(sum(errors))))
+    assert policy.propensities(["a", "b"], draws=20_000)["a"] == pytest.approx(truth, abs=5 * math.sqrt(0.25 / 20_000))
 
 
 def test_chances_of_a_law() -> None:

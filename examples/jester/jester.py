@@ -22,7 +22,7 @@ import numpy as np
 from headwater.arrays import Floats
 from headwater.errors import HeadwaterError, ProblemError
 from headwater.evaluation.guard import Degree, guard_curve
-from headwater.evaluation.trial import SEVEN, Trial, run_trial
+from headwater.evaluation.trial import POLICIES, Trial, run_trial
 from headwater.progress import share_bar
 from headwater.report.draw import save
 from headwater.report.trial_page import draw_trial, guard_markdown, replace_block, trial_markdown
@@ -83,7 +83,8 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=40)
     parser.add_argument("--horizon", type=int, default=20_000)
     parser.add_argument("--arms", type=int, default=10)
-    parser.add_argument("--policies", nargs="+", default=list(SEVEN))
+    parser.add_argument("--policies", nargs="+", default=list(POLICIES))
+    parser.add_argument("--no-start", action="store_true", help="leave out Thompson sampling started from the control group")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int)
     parser.add_argument("--keep", type=Path, help="a folder that keeps every draw: what it holds is not done again")
@@ -108,6 +109,7 @@ def main() -> None:
                 name="Jester",
                 folder=options.keep,
                 again=options.again,
+                started=not options.no_start,
             )
     except HeadwaterError as error:
         print(f"error: {error}", file=sys.stderr)

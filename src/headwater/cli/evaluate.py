@@ -48,8 +48,8 @@ def evaluate(
     concentration: Annotated[
         float, typer.Option(help="Of the Dirichlet law of random mixes: small for few segments each, large for all alike.")
     ] = 0.5,
-    policy: Annotated[list[str] | None, _column("A policy, as in headwater simulate. Repeat for several. Default: ucb1, ts "
-                                                "and auto.")] = None,
+    policy: Annotated[list[str] | None, _column("A policy, as in headwater simulate. Repeat for several. Default: ucb1, "
+                                                "ts:sd=estimated and auto.")] = None,
     horizon: Annotated[
         int | None, typer.Option(help="Rounds per run. Default: 5000; on a log, what it allows.", show_default=False)
     ] = None,

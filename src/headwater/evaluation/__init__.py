@@ -13,11 +13,12 @@ from typing import Any
 from headwater.errors import ProblemError
 from headwater.evaluation.data import read_crowd, read_events, read_problem
 from headwater.evaluation.pipeline import Evaluation, LogEvaluation, evaluate_log, evaluate_people, populations_of
+from headwater.evaluation.replay import YARDSTICK
 from headwater.policies.rules import Spec
 
 __all__ = ["Evaluation", "LogEvaluation", "evaluate"]
 
-POLICIES = ("ucb1", "ts", "auto")
+POLICIES = ("ucb1", YARDSTICK, "auto")
 HORIZON = 5000
 
 

@@ -22,7 +22,7 @@ from headwater.evaluation.events import Events
 from headwater.evaluation.guard import Degree, guard_curve
 from headwater.evaluation.people import FEW, Population, as_they_are, at_random, by_label, of_mix
 from headwater.evaluation.rejection import LogReplay, replay_log
-from headwater.evaluation.replay import Market, named_specs, replay
+from headwater.evaluation.replay import THOMPSON, Market, named_specs, replay
 from headwater.policies.auto import spec_for
 from headwater.policies.rules import Spec
 from headwater.problem import Problem, Random
@@ -101,7 +101,7 @@ def _ratios(found: Evaluation) -> list[str]:
     """auto, else the last policy, against UCB1 and Thompson sampling."""
     mine = "auto" if "auto" in found.policies else found.policies[-1]
     out = []
-    for other, words in (("ucb1", "UCB1"), ("ts", "Thompson sampling")):
+    for other, words in (("ucb1", "UCB1"), *((title, f"Thompson sampling{which}") for title, which in THOMPSON.items())):
         if other in found.policies and other != mine:
             ratios = [market.ratio(mine, other) for market in found.markets]
             whole = sum(float(m.simulation.regret(mine)[:, -1].mean()) for m in found.markets)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,18 +21,25 @@ from headwater.errors import ProblemError
 from headwater.evaluation.people import People, Population
 from headwater.policies.auto import spec_for
 from headwater.policies.evidence import evidence_of
-from headwater.policies.rules import Spec
+from headwater.policies.live import Policy
+from headwater.policies.rules import Spec, parse_spec
 from headwater.policies.table import table_of
 from headwater.problem import Problem
 from headwater.pseudo.channels import channels_of
 from headwater.simulation import Outcome, Simulation, check_number, check_rounds
 from headwater.simulation.atoms import Atoms
+from headwater.simulation.draws import draw_rounds
 from headwater.simulation.engine import Model, make_model, oracle_rewards, simulate_counts
-from headwater.streams import UNIFORM_BITS
+from headwater.streams import UNIFORM_BITS, seed_words
 
-__all__ = ["MAX_HORIZON", "Market", "named_specs", "replay", "replay_model"]
+__all__ = ["MAX_HORIZON", "THOMPSON", "YARDSTICK", "Market", "named_specs", "replay", "replay_model", "replay_started"]
 
 MAX_HORIZON = 10**9
+YARDSTICK = "ts:sd=estimated"
+"""Thompson sampling as others are held against it. With the default, sd = B/2, it explores as if every reward were one end of
+the range or the other, and flatters whatever is compared with it."""
+THOMPSON = {parse_spec(YARDSTICK).title: "", "ts": ", sd B/2"}
+"""The Thompson samplings that comparisons name, by title: the yardstick, and what follows the name of the other one."""
 
 
 @dataclass(frozen=True)
@@ -186,6 +193,36 @@ def replay(
         wanted=replications,
     )
     return Market(population, means, counted, people.problem.rewards @ population.mix, simulation)
+
+
+def replay_started(people: People, market: Market, spec: Spec, control: Ints, *, title: str) -> Market:
+    """The same market with one more policy, which has counted the ``control`` group's rewards (levels, (K, U)) before round 1.
+
+    It is told what they paid under their own mix, as if it were this market's. Decided live: some microseconds a round.
+    """
+    run, model, values = market.simulation, replay_model(people, market.population), channels_of(people.problem).values
+    size, arms = int(run.rounds[-1]), people.problem.names
+    counts = {
+        name: [[float(values[k][m]), int(n)] for m, n in enumerate(np.bincount(control[k])) if n] for k, name in enumerate(arms)
+    }
+    atoms, (u, v) = np.empty(size, dtype=np.int64), np.empty((2, (size + 1) // 2), dtype=np.int64)
+    key = seed_words(run.seed)
+    pulls = np.zeros((run.replications, len(run.rounds), len(arms)), dtype=np.int64)
+    reward = np.zeros((run.replications, len(run.rounds)))
+    for i in range(run.replications):
+        policy, paid = Policy(spec, people.problem, seed=run.seed, replication=i), np.zeros(size)
+        policy.merge(policy.state() | {"counts": counts})
+        chosen = np.zeros((size, len(arms)), dtype=np.int64)
+        draw_rounds(0, i, key[0], key[1], model.thresholds, model.guide, u, v, atoms)
+        for t, person in enumerate(atoms.tolist()):
+            name = policy.select()
+            k = policy.problem.index(name)
+            paid[t] = values[k][people.level[k, person]]
+            policy.update(name, float(paid[t]))
+            chosen[t, k] = 1
+        pulls[i], reward[i] = np.cumsum(chosen, axis=0)[run.rounds - 1], np.cumsum(paid)[run.rounds - 1]
+    outcome = Outcome(pulls, reward, np.full((run.replications, len(arms)), -1, dtype=np.int64))
+    return replace(market, simulation=replace(run, outcomes={**run.outcomes, title: outcome}))
 
 
 def _same_setting(known: Simulation, problem: Problem, gaps: Floats, rounds: Ints, replications: int, seed: int) -> bool:

@@ -16,15 +16,17 @@ import numpy as np
 
 from headwater.arrays import Floats
 from headwater.errors import ProblemError
-from headwater.evaluation.people import People, at_random, make_people
-from headwater.evaluation.replay import Market, named_specs, replay
+from headwater.evaluation.people import People, at_random, levels_of, make_people
+from headwater.evaluation.replay import THOMPSON, YARDSTICK, Market, named_specs, replay, replay_started
 from headwater.fitting import Fit, fit
-from headwater.policies.rules import Spec
+from headwater.policies.rules import Spec, parse_spec
 from headwater.simulation import Simulation, check_number, load_simulation, log_checkpoints
 
-__all__ = ["SEVEN", "Aim", "Draw", "Trial", "run_trial"]
+__all__ = ["POLICIES", "SINCE", "STARTED", "Aim", "Draw", "Trial", "run_trial"]
 
-SEVEN = ("ucb1", "ts", "c-ucb", "c-ts", "joint-ucb", "latent-ts", "auto")
+POLICIES = ("ucb1", "ts", YARDSTICK, "c-ucb", "c-ts:sd=estimated", "joint-ucb", "latent-ts", "auto")
+STARTED = "ts (started)"
+"""The yardstick, started from everything that the control group paid."""
 SINCE = 4
 """Growth is counted over the rounds after the first quarter of them."""
 MOST_DRAWS = 0.9
@@ -77,6 +79,16 @@ class Trial:
         return list(self.draws[0].market.simulation.outcomes)
 
     @property
+    def yardstick(self) -> str | None:
+        """The Thompson sampling that aims are about."""
+        return next((title for title in THOMPSON if title in self.policies), None)
+
+    @property
+    def judged(self) -> bool:
+        """Whether the policies that aims are about have all played."""
+        return {"auto", "ucb1"} <= set(self.policies) and self.yardstick is not None
+
+    @property
     def horizon(self) -> int:
         return self.draws[0].market.simulation.horizon
 
@@ -94,11 +106,13 @@ class Trial:
 
     def aims(self, policy: str = "auto") -> list[Aim]:
         """At most a quarter of UCB1's regret and half of Thompson sampling's; in the end growing no faster than the latter."""
-        mine, since = self.regret(policy), f"{self.since:,}"
+        mine, since, ts = self.regret(policy), f"{self.since:,}", self.yardstick
+        assert ts is not None
+        other = f"over Thompson sampling's{THOMPSON[ts]}"
         parts = [
             (f"regret of {policy} over UCB1's", 0.25, mine, self.regret("ucb1")),
-            (f"regret of {policy} over Thompson sampling's", 0.5, mine, self.regret("ts")),
-            (f"regret of {policy} after round {since} over Thompson sampling's", 1.0, self.growth(policy), self.growth("ts")),
+            (f"regret of {policy} {other}", 0.5, mine, self.regret(ts)),
+            (f"regret of {policy} after round {since} {other}", 1.0, self.growth(policy), self.growth(ts)),
         ]
         return [
             Aim(words, limit, _over(top, base).tolist(), float(_over(top.sum(keepdims=True), base.sum(keepdims=True))[0]))
@@ -114,7 +128,7 @@ class Trial:
             "levels": self.fit.levels.size,
             "horizon": self.horizon,
             "draws": [{"draw": d.number, "arms": list(d.arms), **d.market.to_dict()} for d in self.draws],
-            "aims": [aim.to_dict() for aim in self.aims()] if {"auto", "ucb1", "ts"} <= set(self.policies) else [],
+            "aims": [aim.to_dict() for aim in self.aims()] if self.judged else [],
         }
 
 
@@ -142,7 +156,7 @@ def run_trial(
     arms: int = 10,
     draws: int = 10,
     concentration: float = 0.5,
-    policies: Sequence[str | Spec] = SEVEN,
+    policies: Sequence[str | Spec] = POLICIES,
     horizon: int = 20_000,
     replications: int = 40,
     seed: int = 0,
@@ -150,12 +164,14 @@ def run_trial(
     progress: Callable[[str, float], None] | None = None,
     folder: str | Path | None = None,
     again: Sequence[str] = (),
+    started: bool = False,
     **options: Any,
 ) -> Trial:
     """Split people by lot, fit one half, replay policies on the other half.
 
     ``ratings`` (U, K) lacks none; ``options`` are those of the fit. ``seed`` decides who is in the control group. What a
     ``folder`` holds of an earlier run is not done again, except for policies named in ``again``; it keeps what this run does.
+    ``started`` adds Thompson sampling that has counted everything the control group paid before it begins.
     """
     table, tell = np.asarray(ratings, dtype=float), progress or (lambda *_: None)
     if table.ndim != 2 or table.shape[1] != len(names) or len(table) < 4 or not np.isfinite(table).all():
@@ -193,6 +209,10 @@ def run_trial(
             progress=step,
             known=_kept(folder, n, again),
         )
+        if started:
+            seen = control[:, [list(names).index(name) for name in part.problem.names]]
+            levels = np.stack([levels_of(part.problem, k, row) for k, row in enumerate(seen.T)])
+            market = replay_started(part, market, parse_spec(YARDSTICK), levels, title=STARTED)
         if folder is not None:
             market.simulation.save(_place(folder, n), command="run_trial", overwrite=True)
         out.append(Draw(n + 1, part.problem.names, market))

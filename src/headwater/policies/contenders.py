@@ -265,6 +265,9 @@ def observe(
         most = counts[kernel.PULLS, meta[kernel.REFERENCE_ARM]]
         if n > most or (n == most and arm < meta[kernel.REFERENCE_ARM]):
             meta[kernel.REFERENCE_ARM] = arm
+    if meta[kernel.POLICY] == kernel.ESTIMATED:
+        kernel.square(arm, paid, counts)
+        root[arm] = kernel.standard_error(arm, params, counts)
     if meta[kernel.POLICY] == kernel.BETA:
         reward = paid * params[kernel.UNIT]
         u, _ = kernel.uniforms(

@@ -11,7 +11,8 @@ index below :math:`+\infty` without a branch, also at t = 1 where the width is 0
 ======== =======================================================================================================
 ucb1     :math:`\hat\mu + B\sqrt{2\log t}\cdot n^{-1/2}`
 kl-ucb   :math:`\max\{q : n\,\mathrm{kl}((\hat\mu-a)/B, (q-a)/B) \le \log t\}`, kl of two Bernoulli laws
-ts       a draw of :math:`N(\hat\mu, (B/2)^2/n)`, or of Beta(1 + successes, 1 + failures) after binarisation
+ts       a draw of :math:`N(\hat\mu, (B/2)^2/n)`, or of Beta(1 + successes, 1 + failures) after binarisation; with the
+         standard deviation estimated: of :math:`N(\hat\mu, ((B/2)^2 + \sum(r - \hat\mu)^2)/n^2)`
 ======== =======================================================================================================
 """
 
@@ -24,6 +25,7 @@ __all__ = [
     "beta_index",
     "binarised",
     "empirical_mean",
+    "estimated_error",
     "gamma_candidate",
     "gamma_parameters",
     "kl_empirical_index",
@@ -46,6 +48,25 @@ def empirical_mean(total: float, n: float, unit: float) -> float:
 def reciprocal_root(n: float) -> float:
     """``1 / sqrt(n)``, and 0 when n is 0 (see the module's note on +inf)."""
     return 0.0 if n == 0 else 1.0 / math.sqrt(n)
+
+
+def estimated_error(n: int, total: int, squares: int, rest: int, unit: float, sd: float) -> float:
+    r"""The standard error of an arm's mean, its variance estimated from its rewards and one pseudo-observation, ``sd`` squared.
+
+    That is :math:`\sqrt{(sd^2 + \sum(r - \hat\mu)^2)/n}/\sqrt n`, and ``sd`` when n is 0. The n rewards sum to ``total`` units,
+    their squares to ``squares`` 2**31 + ``rest``, 0 <= rest < 2**31; a reward is at most 2**31 units, the total below 2**62.
+    The sum of squares about m, the mean rounded down, is exact: :math:`\sum r^2 - m(2 total - n m)` in two words. So nothing
+    cancels, however far from 0 the rewards are.
+    """
+    n = max(n, 1)
+    m = total // n
+    over = total - m * n
+    both = total + over
+    rest = rest - m * (both & 0x7FFFFFFF)
+    about = float(squares - m * (both >> 31) + (rest >> 31)) * 2147483648.0 + float(rest & 0x7FFFFFFF)
+    spread = max(about - float(over) * (float(over) / float(n)), 0.0)
+    wide = sd / unit
+    return unit * math.sqrt(spread + wide * wide) / float(n)
 
 
 def ucb1_width(log_t: float, scale: float) -> float:

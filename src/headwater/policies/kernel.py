@@ -6,10 +6,12 @@ it knows their distance):
 ``meta``    (META,) int64    codes, the round, the most-pulled arm, the key and number of the random stream
 ``params``  (PARAMS,) float64  the unit of rewards, B, the posterior's sd, the interval of rewards; the audit, and
                              whether it is late
-``counts``  (COUNTS, K) int64  pulls, total reward in units, successes, pulls whose reward is still to come, and by how
-                             much the total that the filter goes by differs (only for random rewards: see ``noisy``)
+``counts``  (COUNTS, K) int64  pulls, total reward in units, successes, pulls whose reward is still to come, by how
+                             much the total that the filter goes by differs (only for random rewards: see ``noisy``), and
+                             the sum of squared rewards in two words, SQUARES 2**31 + REST (only where sd is estimated)
 ``sums``    (K, K) int64     ``sums[k, ell]``: over the pulls of k, the sum of k's reward less ell's pseudo-reward
-``mean``, ``root``, ``index``  (K,) float64  derived from the counts: the mean, 1/sqrt(pulls), and the last index
+``mean``, ``root``, ``index``  (K,) float64  derived from the counts: the mean, 1/sqrt(pulls) (the mean's standard error
+                             where sd is estimated), and the last index
 ``seen``    (K, M) int64     how often arm k paid its m-th level; empty where nobody asks
 
 and a table (K, M, K + 1) int64: ``table[k, m, ell]`` is the excess value[k, m] - s[ell, k, m] in units,
@@ -41,6 +43,7 @@ __all__ = [
     "BOTH",
     "CHOSEN",
     "COUNTS",
+    "ESTIMATED",
     "FILTERS",
     "GRAVES_LAI",
     "JOINT",
@@ -61,6 +64,7 @@ __all__ = [
     "REFERENCE",
     "REFERENCE_ARM",
     "REPLICATION",
+    "REST",
     "ROUND",
     "RULES",
     "SCALE",
@@ -70,11 +74,13 @@ __all__ = [
     "SELECT",
     "SHIFT",
     "SPAN",
+    "SQUARES",
     "SUCCESSES",
     "TOTAL",
     "UCB1",
     "UNIT",
     "WELL_PULLED",
+    "WORD",
     "Views",
     "advance",
     "audit_bar",
@@ -85,6 +91,8 @@ __all__ = [
     "rank",
     "reach",
     "reset",
+    "square",
+    "standard_error",
     "step",
     "uniforms",
     "unpack",
@@ -92,7 +100,7 @@ __all__ = [
 ]
 
 # Codes of the index rules and of the filters. They are stored in states: never renumber them.
-UCB1, KL_UCB, NORMAL, BETA, KL_EMPIRICAL, JOINT, LATENT_TS, GRAVES_LAI = range(8)
+UCB1, KL_UCB, NORMAL, BETA, KL_EMPIRICAL, JOINT, LATENT_TS, GRAVES_LAI, ESTIMATED = range(9)
 RULES = {
     "ucb1": UCB1,
     "kl-ucb": KL_UCB,
@@ -102,6 +110,7 @@ RULES = {
     "joint-ucb": JOINT,
     "latent-ts": LATENT_TS,
     "graves-lai": GRAVES_LAI,
+    "ts-estimated": ESTIMATED,
 }
 NO_FILTER, MOST_PULLED, WELL_PULLED = range(3)
 FILTERS = {"none": NO_FILTER, "most-pulled": MOST_PULLED, "well-pulled": WELL_PULLED}
@@ -113,7 +122,9 @@ POLICY, REFERENCE, ROUND, REFERENCE_ARM, SEED_LOW, SEED_HIGH, REPLICATION, CHOSE
 # params
 UNIT, SCALE, SD, LOW, SPAN, AUDIT, AUDIT_LATE, PARAMS = range(8)
 # rows of counts
-PULLS, TOTAL, SUCCESSES, PENDING, SHIFT, COUNTS = range(6)
+PULLS, TOTAL, SUCCESSES, PENDING, SHIFT, SQUARES, REST, COUNTS = range(8)
+
+WORD = 31  # bits of REST: a squared reward has up to 62, so a sum of them needs two words
 
 AUDIT_AFTER, AUDIT_GROWTH = 30.0, 0.15  # measured: benchmarks/wrong_models.py, benchmarks/audit.py
 LATE_AFTER, LATE_GROWTH = 1000.0, 0.025  # release 0.1's
@@ -122,6 +133,7 @@ BETA_ATTEMPTS = 256  # a gamma draw is rejected with probability < 0.05, so this
 _SIGN_BIT = 63
 _MAGNITUDE = 0x7FFFFFFFFFFFFFFF
 _LOWEST = -_MAGNITUDE
+_REST = 2**WORD - 1
 
 _philox = inlined(streams.philox)
 _counter = inlined(streams.counter_words)
@@ -129,6 +141,7 @@ _join = inlined(streams.join)
 _open_unit = inlined(streams.to_open_unit)
 _mean = inlined(indices.empirical_mean)
 _root = inlined(indices.reciprocal_root)
+_estimated = compiled(indices.estimated_error)
 _width = inlined(indices.ucb1_width)
 _ucb1 = inlined(indices.ucb1_index)
 _normal = inlined(indices.normal_index)
@@ -162,13 +175,28 @@ def reset(meta: Ints, counts: Ints, sums: Ints, mean: Floats, root: Floats) -> N
 
 
 @compiled
+def standard_error(k: int, params: Floats, counts: Ints) -> float:
+    """Of arm k's mean, where sd is estimated; never pulled: of the one pseudo-observation."""
+    return float(_estimated(counts[PULLS, k], counts[TOTAL, k], counts[SQUARES, k], counts[REST, k], params[UNIT], params[SD]))
+
+
+@compiled
+def square(k: int, paid: int, counts: Ints) -> None:
+    """Count the square of a reward of arm k, in units."""
+    x = np.int64(paid) * np.int64(paid)
+    rest = counts[REST, k] + (x & _REST)
+    counts[REST, k] = rest & _REST
+    counts[SQUARES, k] += (x >> WORD) + (rest >> WORD)
+
+
+@compiled
 def derive(meta: Ints, params: Floats, counts: Ints, mean: Floats, root: Floats) -> None:
     """Means, roots and the most-pulled arm anew from the counts, as if they had come one by one. O(K)."""
     most = -1
     for k in range(mean.size):
         n = counts[PULLS, k]
         mean[k] = _mean(float(counts[TOTAL, k]), float(n), params[UNIT])
-        root[k] = _root(float(n))
+        root[k] = standard_error(k, params, counts) if meta[POLICY] == ESTIMATED and n > 0 else _root(float(n))
         if n > most:
             most = n
             meta[REFERENCE_ARM] = k
@@ -275,15 +303,16 @@ def _rank_normal(meta: Ints, params: Floats, mean: Floats, root: Floats, index: 
     """Arms 2i and 2i + 1 share one call of the generator; the draws of excluded arms are skipped, not shifted."""
     arms = index.size
     t = meta[ROUND] + 1
+    sd = params[SD] if meta[POLICY] == NORMAL else 1.0  # else ``root`` is the standard error
     for lane in range((arms + 1) // 2):
         k, other = 2 * lane, min(2 * lane + 1, arms - 1)
         if index[k] == 0.0 or index[other] == 0.0:
             u, v = uniforms(t, meta[REPLICATION], streams.NORMAL, lane, meta[SEED_LOW], meta[SEED_HIGH])
             # The second first: for the last of an odd number of arms both are the same arm, whose draw is u.
             if index[other] == 0.0 and other > k:
-                index[other] = _normal(mean[other], root[other], params[SD], _quantile(_open_unit(v)))
+                index[other] = _normal(mean[other], root[other], sd, _quantile(_open_unit(v)))
             if index[k] == 0.0:
-                index[k] = _normal(mean[k], root[k], params[SD], _quantile(_open_unit(u)))
+                index[k] = _normal(mean[k], root[k], sd, _quantile(_open_unit(u)))
 
 
 @compiled
@@ -322,7 +351,7 @@ def rank(log_t: float, meta: Ints, params: Floats, counts: Ints, mean: Floats, r
         _rank_ucb1_filtered(log_t, params, mean, root, index)
     elif meta[POLICY] == KL_UCB:
         _rank_kl_ucb(meta[CHOSEN], log_t, params, counts, mean, index)
-    elif meta[POLICY] == NORMAL:
+    elif meta[POLICY] == NORMAL or meta[POLICY] == ESTIMATED:
         _rank_normal(meta, params, mean, root, index)
     else:
         _rank_beta(meta, params, counts, index)
@@ -512,6 +541,9 @@ def advance(
                 most = counts[PULLS, meta[REFERENCE_ARM]]
                 if n > most or (n == most and arm < meta[REFERENCE_ARM]):
                     meta[REFERENCE_ARM] = arm
+            if meta[POLICY] == ESTIMATED:
+                square(arm, table[arm, m, arms], counts)
+                root[arm] = standard_error(arm, params, counts)
             if meta[POLICY] == BETA:
                 reward = table[arm, m, arms] * params[UNIT]
                 u, _ = uniforms(meta[ROUND], meta[REPLICATION], streams.BINARISE, arm, meta[SEED_LOW], meta[SEED_HIGH])

@@ -29,7 +29,7 @@ from headwater.policies.learner import Learner, learner_for, twin
 from headwater.policies.many import Many, check_many
 from headwater.policies.mind import EAGER
 from headwater.policies.rules import AUDIT, LatentThompson, Reference, Rule, Spec, Thompson, check_positive
-from headwater.policies.states import stored_learner
+from headwater.policies.states import stored_learner, sums_of_squares
 from headwater.policies.suspects import blame, suspects_of
 from headwater.policies.table import LevelTable, bounds, has_levels, table_of, units_of
 from headwater.problem import Problem
@@ -349,6 +349,8 @@ class Policy:
                 "total": self._named(self.counts[kernel.TOTAL]),
                 "sums": {name: self._named(self.sums[k]) for k, name in enumerate(self.names)},
             }
+            if self.meta[kernel.POLICY] == kernel.ESTIMATED:
+                learned["squares"] = self._named(sums_of_squares(self.counts))
         elif self.many is not None:
             counts = self.many.counts()
             learned = {"counts": {name: [list(row) for row in counts.get(k, [])] for k, name in enumerate(self.names)}}

@@ -13,10 +13,10 @@ from headwater.errors import ProblemError
 Reference = Literal["none", "most-pulled", "well-pulled"]
 
 
-def check_positive(field: str, value: object) -> None:
-    """Refuse what is neither None nor a finite number above 0."""
+def check_positive(field: str, value: object, other: str = "") -> None:
+    """Refuse what is neither None nor a finite number above 0; ``other`` ends the sentence that says so."""
     if value is not None and not (is_number(value) and 0 < value < math.inf):  # type: ignore[operator]
-        raise ProblemError(f"{field}: got {shown(value)}; expected a number above 0")
+        raise ProblemError(f"{field}: got {shown(value)}; expected a number above 0{other}")
 
 
 @dataclass(frozen=True)
@@ -54,21 +54,28 @@ class KLUCB:
 class Thompson:
     """A draw from the posterior of each mean.
 
-    ``posterior="normal"`` is N(mean, sd²/n) with ``sd`` B/2 unless given; ``"beta"`` makes each reward 0 or 1 by a coin that
-    keeps its mean on [0, 1], and draws from Beta(1 + ones, 1 + zeros).
+    ``posterior="normal"`` is N(mean, sd²/n) with ``sd`` B/2 unless given, which is more than any reward can deviate by on
+    average, and mostly far more than it does. ``sd="estimated"`` takes for sd² each arm's sample variance with one
+    pseudo-observation of (B/2)²: (sum of squared deviations of the arm's rewards from their mean + (B/2)²) / n. ``"beta"``
+    makes each reward 0 or 1 by a coin that keeps its mean on [0, 1], and draws from Beta(1 + ones, 1 + zeros).
     """
 
     posterior: Literal["normal", "beta"] = "normal"
-    sd: float | None = None
+    sd: float | Literal["estimated"] | None = None
     name = "ts"
 
     def __post_init__(self) -> None:
         if self.posterior not in ("normal", "beta"):
             raise ProblemError(f'posterior: got {shown(self.posterior)}; expected "normal" or "beta"')
-        check_positive("sd", self.sd)
+        if self.sd == "estimated" and self.posterior == "beta":
+            raise ProblemError('sd: got "estimated" with a Beta posterior, which has none; expected posterior="normal"')
+        if self.sd != "estimated":
+            check_positive("sd", self.sd, ', or "estimated"')
 
     @property
     def code(self) -> str:
+        if self.sd == "estimated":
+            return "ts-estimated"
         return "ts" if self.posterior == "normal" else "ts-beta"
 
 
@@ -232,9 +239,10 @@ class Spec:
         return self.name + (f" ({', '.join(extras)})" if extras else "")
 
     def sd(self, scale: float) -> float:
-        """The standard deviation of one reward that Thompson sampling assumes: B/2 unless given."""
+        """The standard deviation of one reward that Thompson sampling assumes (to begin with, if it estimates it): B/2 unless
+        given."""
         given = self.rule.sd if isinstance(self.rule, Thompson) else None
-        return 0.5 * scale if given is None else given
+        return 0.5 * scale if given is None or isinstance(given, str) else given
 
     def to_dict(self) -> dict[str, object]:
         """As it is stored: whole, so that what is stored stays what it is when a default changes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -62,6 +63,8 @@ def add_state(policy: Policy, state: Mapping[str, Any]) -> None:
         _add_many(policy, policy.many, state)
         return
     names = policy.names
+    squares = [0] * len(names)
+    estimated = policy.meta[kernel.POLICY] == kernel.ESTIMATED
     seen = policy.seen * 0
     successes, pending = _by_arm(state, "successes", names), _by_arm(state, "pending", names)
     if policy.table is None:
@@ -72,18 +75,23 @@ def add_state(policy: Policy, state: Mapping[str, Any]) -> None:
         sums = np.stack([_by_arm(rows, name, names, signed=True) for name in names])
         if policy.learner is not None:
             seen = _bin_counts(policy, state, pulls)
+        if estimated:
+            squares = _squares(policy, state, pulls, total)
     else:
         seen = _level_counts(policy, state)
         # everything else follows from the counts, exactly
-        pulls, total = seen.sum(axis=1), (seen * policy.cells[:, :, -1]).sum(axis=1)
+        paid = policy.cells[:, :, -1]
+        pulls, total = seen.sum(axis=1), (seen * paid).sum(axis=1)
         sums = np.einsum("km,kml->kl", seen, policy.cells[:, :, :-1]) if policy.spec.reference != "none" else policy.sums * 0
+        if estimated:
+            squares = [_squared(times, rewards) for times, rewards in zip(seen.tolist(), paid.tolist(), strict=True)]
     _check_learned(policy, pulls, total, sums, successes)
     doubted = _doubted(policy, state, pulls)
     course = None if policy.learner is None else _course(policy.learner, state, policy.names, seen)
     fresh = policy.rounds == 0
     policy.seen += seen
     policy.sums += sums
-    _count(policy, pulls, total, successes, pending)
+    _count(policy, pulls, total, successes, pending, squares)
     if policy.learner is not None:
         policy.learner.mind.doubted[:] |= doubted
         learners.recall(policy.learner, policy.seen)
@@ -98,16 +106,21 @@ def _add_many(policy: Policy, many: Many, state: Mapping[str, Any]) -> None:
     successes, pending = _by_arm(state, "successes", names), _by_arm(state, "pending", names)
     found = [(k, atom, n) for k, atom, n in _pairs(policy, state) if n]
     pulls, total = np.zeros(len(names), dtype=np.int64), np.zeros(len(names), dtype=np.int64)
+    squares, estimated = [0] * len(names), policy.meta[kernel.POLICY] == kernel.ESTIMATED
     for k, atom, n in found:
         pulls[k] += n
         total[k] += n * many.units(k, atom)
+        squares[k] += n * many.units(k, atom) ** 2 if estimated else 0
     _check_learned(policy, pulls, total, None, successes)
     many.add(found)
-    _count(policy, pulls, total, successes, pending)
+    _count(policy, pulls, total, successes, pending, squares)
     kernel.derive(policy.meta, policy.params, policy.counts, policy.mean, policy.root)
 
 
-def _count(policy: Policy, pulls: Ints, total: Ints, successes: Ints, pending: Ints) -> None:
+def _count(policy: Policy, pulls: Ints, total: Ints, successes: Ints, pending: Ints, squares: list[int]) -> None:
+    both = [a + b for a, b in zip(sums_of_squares(policy.counts), squares, strict=True)]
+    policy.counts[kernel.SQUARES] = [x >> kernel.WORD for x in both]
+    policy.counts[kernel.REST] = [x & (2**kernel.WORD - 1) for x in both]
     policy.counts[kernel.PULLS] += pulls
     policy.counts[kernel.TOTAL] += total
     policy.counts[kernel.SUCCESSES] += successes
@@ -115,6 +128,32 @@ def _count(policy: Policy, pulls: Ints, total: Ints, successes: Ints, pending: I
     policy.waiting += int(pending.sum())
     policy.meta[kernel.ROUND] += int(pulls.sum())
     policy.forget_choice()
+
+
+def sums_of_squares(counts: Ints) -> list[int]:
+    """Each arm's sum of squared rewards, in units: more than 64 bits where they are large."""
+    words = zip(counts[kernel.SQUARES].tolist(), counts[kernel.REST].tolist(), strict=True)
+    return [(high << kernel.WORD) + low for high, low in words]
+
+
+def _squared(times: list[int], rewards: list[int]) -> int:
+    """The sum of squares of rewards that came so many times; Python's whole numbers do not overflow."""
+    return sum(n * r * r for n, r in zip(times, rewards, strict=True))
+
+
+def _squares(policy: Policy, state: Mapping[str, Any], pulls: Ints, total: Ints) -> list[int]:
+    """The stored sums of squared rewards; refuses what no rewards of these numbers and totals can have added up to."""
+    given = state.get("squares")
+    if not isinstance(given, Mapping) or set(given) != set(policy.names):
+        raise ProblemError(f"state.squares: got {shown(given)}; expected one number for each of {', '.join(policy.names[:10])}")
+    ranges, out = policy.model.ranges / policy.units.unit, []
+    for k, name in enumerate(policy.names):
+        x, n, t = _whole(given, name, 2**93), int(pulls[k]), int(total[k])
+        low, high = math.floor(ranges[k][0]) - 1, math.ceil(ranges[k][1]) + 1  # (r - low)(high - r) >= 0 for every reward r
+        if not t * t <= n * x or x > (low + high) * t - n * low * high:
+            raise ProblemError(f"state.squares.{name}: got {x}; expected what {n} rewards that sum to {t} can have")
+        out.append(x)
+    return out
 
 
 def _check_learned(policy: Policy, pulls: Ints, total: Ints, sums: Ints | None, successes: Ints) -> None:

@@ -42,9 +42,9 @@ def _stand(k: int, meta: Ints, params: Floats, counts: Ints, mean: Floats, root:
     if n == 0 and m > 0:
         mean[k] = params[kernel.LOW] + 0.5 * params[kernel.SPAN]
     rule = meta[kernel.POLICY]
-    if rule == kernel.NORMAL or rule == kernel.BETA or rule == kernel.LATENT_TS:
+    if rule == kernel.NORMAL or rule == kernel.BETA or rule == kernel.LATENT_TS or rule == kernel.ESTIMATED:
         m = min(m, 1) if n == 0 else 0
-    root[k] = _root(float(n + m))
+    root[k] = kernel.standard_error(k, params, counts) if rule == kernel.ESTIMATED else _root(float(n + m))
 
 
 @compiled

@@ -11,13 +11,15 @@ from scipy.special import xlogy
 
 from headwater.analysis import analyze
 from headwater.arrays import Floats, Ints
+from headwater.evaluation.replay import YARDSTICK
 from headwater.fitting import Fit
+from headwater.policies.rules import parse_spec
 from headwater.simulation import Simulation, simulate
 
 Progress = Callable[[str, float], None]
 
 HORIZON = 5000
-POLICIES = ("ucb1", "ts", "auto")
+POLICIES = ("ucb1", parse_spec(YARDSTICK), "auto")
 _WORK = 4000
 """Arms × levels × segments up to which 20 runs of each policy are simulated under each of 12 mixes; beyond, fewer."""
 
@@ -122,7 +124,8 @@ def foresee(fit: Fit, *, seed: int = 0, progress: Progress | None = None) -> Out
         run = simulate(problem, law, policies=list(POLICIES), horizon=HORIZON, replications=runs, seed=seed)
         first = first or run
         regret = {}
-        for name, title in zip(POLICIES, run.outcomes, strict=True):
+        titles = list(run.outcomes)
+        for name, title in zip([*titles[:-1], "auto"], titles, strict=True):
             last = run.regret(title)[:, -1]
             regret[name] = (float(last.mean()), float(last.std(ddof=1) / len(last) ** 0.5))
         title = "as in the control group" if n == 0 else f"market {n}"

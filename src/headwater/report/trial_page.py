@@ -11,7 +11,7 @@ import numpy as np
 from headwater.evaluation.calibration import channel_calibration, law_calibration, read_stated
 from headwater.evaluation.guard import Degree
 from headwater.evaluation.pipeline import LAW_ROUNDS, LAW_RUNS
-from headwater.evaluation.trial import Aim, Trial
+from headwater.evaluation.trial import SINCE, STARTED, Aim, Trial
 from headwater.policies.auto import spec_for
 from headwater.report.evaluation_draw import draw_markets
 from headwater.report.style import rough, short
@@ -87,7 +87,7 @@ def _mark(value: float, limit: float) -> str:
 
 
 def _listed(trial: Trial) -> list[Aim]:
-    return trial.aims() if {"auto", "ucb1", "ts"} <= set(trial.policies) else []
+    return trial.aims() if trial.judged else []
 
 
 def _aims(trial: Trial) -> list[str]:
@@ -102,7 +102,32 @@ def _aims(trial: Trial) -> list[str]:
         f"{aim.draws_met} of {len(aim.values)} draws: **{'met' if aim.met else 'missed'}**"
         for aim in aims
     ]
-    return [textwrap.fill(gap, WIDTH), *(["\n".join(lines)] if lines else [])]
+    return [textwrap.fill(gap, WIDTH), *(["\n".join(lines)] if lines else []), *_others(trial)]
+
+
+def _others(trial: Trial) -> list[str]:
+    """auto against the Thompson samplings that no aim is about."""
+    names = {"ts": "with sd B/2, the yardstick of release 0.1", STARTED: "started from everything the control group paid"}
+    words = []
+    for name in names if trial.judged else ():
+        if name in trial.policies and name != trial.yardstick:
+            mine, other = trial.regret("auto"), trial.regret(name)
+            ratio = mine.sum() / other.sum() if other.any() else np.inf
+            draws = f"less in {np.count_nonzero(mine < other)} of {len(mine)} draws"
+            words.append(f"{ratio:.2f} on the mean ({draws}) of Thompson sampling's {names[name]}")
+    return [textwrap.fill(f"Regret of auto is {', and '.join(words)}.", WIDTH), _course(trial)] if words else []
+
+
+def _course(trial: Trial) -> str:
+    """When auto's regret grows, and when that of what it is held against: a table with a row per policy."""
+    rounds = trial.draws[0].market.simulation.rounds
+    places = sorted({int(np.searchsorted(rounds, trial.horizon // part)) for part in (200, 20, SINCE, 1)})
+    names = [name for name in (trial.yardstick, STARTED, "auto") if name in trial.policies]
+    lines = [["mean regret after round", *(f"{rounds[at]:,}" for at in places)], ["---"] + ["---:"] * len(places)]
+    for name in names:
+        course = np.mean([draw.market.simulation.regret(str(name)).mean(axis=0) for draw in trial.draws], axis=0)
+        lines.append([f"`{name}`", *(short(float(course[at])) for at in places)])
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def _stated(trial: Trial) -> str:

@@ -50,7 +50,10 @@ def cuda_reason(model: Model, spec: Spec) -> str | None:
     if spec.learns:
         return f"policy: got {spec.title}; expected an index policy, because on the GPU none learns the law of X"
     if kernel.RULES[spec.rule.code] not in _RULES:
-        return f"policy: got {spec.title}; expected ucb1, kl-ucb (bernoulli) or ts (normal), with or without the filter"
+        return (
+            f"policy: got {spec.title}; expected ucb1, kl-ucb (bernoulli) or ts (normal, its sd not estimated), with or "
+            "without the filter"
+        )
     if spec.reference == "well-pulled":
         return f'reference: got "{spec.reference}"; expected "most-pulled" on the GPU'
     if spec.audit:
