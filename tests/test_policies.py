@@ -704,7 +704,8 @@ def test_an_estimated_deviation_is_that_of_the_rewards(problem: hw.Problem) -> N
 
 
 def test_options_of_a_stored_policy_say_which_deviation() -> None:
-    assert "sd" not in Policy(make_spec("ts"), DISCRETE).state()["policy"], "0.1's"
+    assert Policy(make_spec("ts"), DISCRETE).state()["policy"]["sd"] is None, "0.1's, which left it out"
+    assert stored_spec({"name": "ts"}) == make_spec("ts") != make_spec("ts", sd="estimated")
     assert Policy(make_spec("ts", sd="estimated"), DISCRETE).state()["policy"]["sd"] == "estimated"
     assert "squares" not in Policy(make_spec("ts"), CONTINUOUS).state()
 

@@ -43,8 +43,8 @@ def test_a_model_that_calls_the_best_arm_never_best_is_found_out(policy: str) ->
 
 @pytest.mark.parametrize("policy", LEARNING)
 def test_no_wrong_model_costs_much(policy: str) -> None:
-    """Of the models of ``benchmarks/wrong_models.py``, some; one was followed by ``graves-lai`` because of its own guard."""
-    pairs = [pair for i, pair in enumerate(wrong.wrong_models(17)) if i in (1, 2, 7, 10, 15, 16)]
+    """Of the models of ``benchmarks/wrong_models.py``, some; in two ``graves-lai`` once went on with a doubted arm."""
+    pairs = [pair for i, pair in enumerate(wrong.wrong_models(84)) if i in (1, 2, 7, 10, 15, 83)]
     losses = np.array([[wrong.regret(pair, name, 6000, 4)[1] for name in (policy, "ucb1")] for pair in pairs])
     floored = np.maximum(losses[:, 1], np.median(losses[:, 1]))
     assert (losses[:, 0] < 2 * floored).all()
@@ -100,7 +100,7 @@ def test_a_state_of_release_0_1_goes_on_as_it_was() -> None:
     assert again.spec.title == OLD and [again.select() for _ in range(5)] == [policy.select() for _ in range(5)]
     again.merge(old)
     assert again.rounds == 2 * policy.rounds
-    with pytest.raises(hw.ProblemError, match=r"state.policy: got .*late.*; expected .*early"):
+    with pytest.raises(hw.ProblemError, match=r"state.policy: got .*; expected .*, as of the policy it is added to"):
         hw.make_policy("joint-ucb", ADS).merge(old)
 
 

@@ -83,7 +83,8 @@ def explore(meta: Ints, counts: Ints, learner: Learner, index: Floats) -> int:
 
     Plausible: a likelihood less than f = log(1 + t/(1 + E)) below the largest, E the pulls of arms other than the best. The
     rates are those at the likeliest law with half a reward spread over all points, solved anew when that law moved. An arm
-    that was pulled more often than the best is not explored: an early, tiny gap would ask for it without end.
+    that was pulled more often than the best is not explored: an early, tiny gap would ask for it without end. Nor is one that
+    is doubted, which is judged by its own rewards.
 
     Several laws may be likeliest. The one found from the uniform law is taken, so that the choice is that of the counts.
     Pending pulls count as pulls, but are no evidence. Arms that are switched off (``mind.share`` below 0) are neither best
@@ -128,7 +129,8 @@ def explore(meta: Ints, counts: Ints, learner: Learner, index: Floats) -> int:
         most = 0.0
         for k in range(arms):
             n, due = counts[kernel.PULLS, k] + counts[kernel.PENDING, k], learner.rates[k] * limit
-            if k != best and mind.share[k] >= 0.0 and n < due and n <= pulled and due / (n + 0.5) > most:
+            heard = mind.share[k] >= 0.0 and not mind.doubted[k]  # what a doubted arm pays would settle nothing
+            if k != best and heard and n < due and n <= pulled and due / (n + 0.5) > most:
                 chosen, most = k, due / (n + 0.5)
     for k in range(arms):
         index[k] = learner.knobs[ZERO] + learner.knobs[WIDTH] * index[k]
