@@ -65,6 +65,7 @@ def test_auto_chooses_and_says_why(problem: hw.Problem, names: Any, horizon: int
     ("spec", "problem"),
     [
         (make_spec("ts"), ADS),
+        (make_spec("c-ts", sd="estimated"), ADS),
         (make_spec("joint-ucb"), ADS),
         (make_spec("kl-ucb", form="empirical"), ADS),
         (make_spec("c-ucb", reference="well-pulled"), ADS),

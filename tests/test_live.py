@@ -75,6 +75,7 @@ def test_policies_from_text(text: str, title: str) -> None:
         ("ts:sd=nan", "sd: got NaN; expected a number above 0"),
         ("ts:sd=inf", "sd: got Infinity; expected a number above 0"),
         ("ts:sd=wide", 'sd: got "wide"; expected a number above 0'),
+        ("ts:sd=true", 'sd: got "true"; expected a number above 0, or "estimated"'),
         ("ts:sd=Estimated", 'sd: got "Estimated"; expected a number above 0, or "estimated"'),
         ("ts:posterior=beta,sd=estimated", 'sd: got "estimated" with a Beta posterior, which has none; expected posterior="n'),
         ("ts:posterior=gamma", 'posterior: got "gamma"; expected "normal" or "beta"'),

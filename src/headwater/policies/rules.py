@@ -54,10 +54,10 @@ class KLUCB:
 class Thompson:
     """A draw from the posterior of each mean.
 
-    ``posterior="normal"`` is N(mean, sd²/n) with ``sd`` B/2 unless given, which is more than any reward can deviate by on
-    average, and mostly far more than it does. ``sd="estimated"`` takes for sd² each arm's sample variance with one
-    pseudo-observation of (B/2)²: (sum of squared deviations of the arm's rewards from their mean + (B/2)²) / n. ``"beta"``
-    makes each reward 0 or 1 by a coin that keeps its mean on [0, 1], and draws from Beta(1 + ones, 1 + zeros).
+    ``posterior="normal"`` is N(mean, sd²/n) with ``sd`` B/2 unless given: the most that rewards can deviate by, and mostly far
+    more than they do. ``sd="estimated"`` takes for sd² each arm's sample variance with one pseudo-observation of (B/2)²:
+    (sum of squared deviations of the arm's rewards from their mean + (B/2)²) / n. ``"beta"`` makes each reward 0 or 1 by a
+    coin that keeps its mean on [0, 1], and draws from Beta(1 + ones, 1 + zeros).
     """
 
     posterior: Literal["normal", "beta"] = "normal"
@@ -67,10 +67,10 @@ class Thompson:
     def __post_init__(self) -> None:
         if self.posterior not in ("normal", "beta"):
             raise ProblemError(f'posterior: got {shown(self.posterior)}; expected "normal" or "beta"')
-        if self.sd == "estimated" and self.posterior == "beta":
-            raise ProblemError('sd: got "estimated" with a Beta posterior, which has none; expected posterior="normal"')
-        if self.sd != "estimated":
+        if not (isinstance(self.sd, str) and self.sd == "estimated"):
             check_positive("sd", self.sd, ', or "estimated"')
+        elif self.posterior == "beta":
+            raise ProblemError('sd: got "estimated" with a Beta posterior, which has none; expected posterior="normal"')
 
     @property
     def code(self) -> str:
