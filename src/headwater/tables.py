@@ -18,6 +18,7 @@ from headwater.problem import Problem
 from headwater.regret_bounds import Bounds
 from headwater.report.limits import listing, rates, sentences, too_large
 from headwater.report.style import rough, short
+from headwater.report.theorems import theorem_sentences
 from headwater.terminal import writable
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def print_analysis(problem: Problem, analysis: Analysis, limits: Bounds | None =
     if analysis.error:
         console.print(Text(f"Numerical error of means and pseudo-gaps: at most about {analysis.error:.1g}", style="dim"))
     console.print(Text(analysis.advice, style="bold"))
-    for sentence in [] if limits is None else sentences(problem, limits):
+    for sentence in [*([] if limits is None else sentences(problem, limits)), *theorem_sentences(problem, analysis, limits)]:
         console.print(Text(sentence))
     if too_large(problem):
         console.print(Text("The least regret possible may take long: hw.bounds(problem) computes it.", style="dim"))

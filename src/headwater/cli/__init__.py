@@ -83,7 +83,10 @@ def analyze(
     if plot is not None:
         _plot(problem, result, plot, limits)
     if as_json:
-        print_json(result.to_dict() | ({} if limits is None else {"bounds": limits.to_dict()}))
+        from headwater.regret_bounds import theorems
+
+        said = {} if result.mu is None else {"theorems": theorems(problem, result).to_dict()}
+        print_json(result.to_dict() | said | ({} if limits is None else {"bounds": limits.to_dict()}))
     else:
         from headwater.tables import print_analysis
 
