@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from headwater.horizons import LongRun
-from headwater.paper import LEARNERS, OTHERS, POLICIES, SEED, TWO_ARMS, Panel, walkthrough
+from headwater.paper import LEARNERS, OTHERS, POLICIES, SEED, TWO_ARMS, Panel, learners, walkthrough
 from headwater.regret_bounds import Bounds
 from headwater.report.analysis_data import analysis_figure
 from headwater.report.draw import draw_analysis, draw_long_runs, draw_overview, draw_regret, save
@@ -171,6 +171,8 @@ def _past(panels: Sequence[Panel]) -> str:
         if panel.simulation is None:
             continue
         run = panel.simulation
+        if not learners(panel.case):
+            continue
         mean = {name: float(run.regret(name)[:, -1].mean()) for name in ("c-ucb", *LEARNERS) if name in run.outcomes}
         best = min((name for name in mean if name != "c-ucb"), key=lambda name: mean[name])
         ratio = f"{mean[best] / mean['c-ucb']:.2f} <small>{best}</small>" if mean["c-ucb"] else "–"
