@@ -206,6 +206,7 @@ def reproduce(
     from headwater.horizons import long_runs
     from headwater.paper import reproduce as run
     from headwater.progress import share_bar
+    from headwater.proofs import look_at_proofs
     from headwater.report.page import numbers, write_page
 
     if output.exists() and not output.is_dir():
@@ -215,13 +216,15 @@ def reproduce(
         panels = run(scale=scale, progress=progress)
     with share_bar() as progress:
         long = long_runs(scale=scale, progress=progress)
-    page = write_page(panels, output, long)
+    with share_bar() as progress:
+        proofs = look_at_proofs(panels, scale=scale, progress=progress)
+    page = write_page(panels, output, long, proofs)
     if as_json:
-        print_json(numbers(panels, long))
+        print_json(numbers(panels, long, proofs))
     else:
         from headwater.tables import print_panels
 
-        print_panels(panels)
+        print_panels(panels, proofs)
     typer.echo(f"The page is {page}: open it in a browser.", err=True)
 
 
