@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 from headwater.paper import CASES, LEARNERS, TWO_ARMS, compare, learners, reproduce
 
@@ -68,6 +70,18 @@ def test_listed_cases_come_with_the_bound() -> None:
     assert set(constants) == {case.id for case in CASES if not case.id.startswith(("continuous", "appendix"))}
     bounded = {"example-1", "two-arms", "discrete-1", "vector-2"}  # no competitive arm
     assert {id_ for id_, c in constants.items() if c == 0} == bounded
+
+
+def test_the_readme_counts_the_statements() -> None:
+    """All that are checked: those of the cases and the four of the proofs. What agrees takes the whole reproduction to say."""
+    text = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+    found = re.search(r"(\d+) of (\d+)\s+statements agree", text)
+    assert found is not None
+    assert int(found[2]) == sum(len(case.claims) for case in CASES) + 4
+    static = sum(not check.agrees for panel in compare() for check in panel.checks)
+    in_runs = ("discrete-3 is not below", "continuous-1 is not flat", "continuous-2: what UCB1 explores")
+    in_proofs = ("a step of Theorem 5's", "its series")
+    assert int(found[2]) - int(found[1]) == static + len(in_runs) + len(in_proofs)
 
 
 def test_reproduce_tells_how_far_it_is_and_runs_every_policy() -> None:

@@ -25,6 +25,7 @@ from headwater.proofs import (
 )
 from headwater.report.paper_draw import draw_shrinking, example_round
 from headwater.report.proofs_page import theorems_section
+from headwater.report.style import short
 
 DISCRETE_3 = next(case for case in CASES if case.id == "discrete-3")
 
@@ -155,7 +156,7 @@ def test_the_section_says_what_the_numbers_say(found: Proofs, panels: list[Panel
     case_3 = page[page.index("discrete case 3") :]
     assert ">5.17</td><td class=number>4.53</td>" in case_3[: case_3.index("</tr>")]
     first = next(row for row in found.exclusions if row.case == "discrete-3")
-    assert f"<td class=number>{100 * first.share:.2g} %<br><small>≤ 1</small></td>" in page
+    assert f"<td class=number>{short(100 * first.share)} %<br><small>≤ 1</small></td>" in page
     body = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert list(body) == ["exclusions", "shrinking_gaps", "checks"] and body["exclusions"][0]["case"] == "two-arms"
 

@@ -54,26 +54,31 @@ def draw_framework() -> Figure:
     from matplotlib.figure import Figure
 
     this = example_round()
-    figure = Figure(figsize=(7.4, 3.1), dpi=120)
+    figure = Figure(figsize=(6.6, 2.75), dpi=120)
     axis = figure.add_axes((0.0, 0.0, 1.0, 1.0))
-    axis.set(xlim=(-0.25, 10), ylim=(0.35, 4.5))
+    axis.set(xlim=(0, 10), ylim=(0.85, 4.95))
     axis.axis("off")
     hidden, shown = "#8A8A8A", PALETTE[0]
-    _box(axis, (0.2, 1.9), (2.0, 1.4), f"latent X\nthis round: {this.value}", hidden, dashed=True)
-    about: dict[str, Any] = {"ha": "center", "va": "top", "fontsize": 9, "color": "#555555"}
-    axis.text(1.2, 1.65, "a new draw each round,\nits law unknown, never seen", **about)
+    about: dict[str, Any] = {"ha": "center", "va": "top", "fontsize": 11, "color": "#444444"}
+    _box(axis, (0.2, 2.1), (2.2, 1.5), f"latent X\n$x_t$ = {this.value}", hidden, dashed=True)
+    axis.text(1.3, 1.95, "drawn anew\neach round,\nnever seen", **about)
     for k, (arm, reward) in enumerate(zip(this.arms, this.rewards, strict=True)):
-        y, taken = 3.1 - 1.7 * k, k == this.pulled
-        shade = colour(k) if taken else hidden
-        _box(axis, (3.5, y), (2.0, 0.9), f"{arm}\n$g_{k + 1}(x_t)$ = {reward:g}", shade, dashed=not taken)
-        _arrow(axis, (2.2, 2.6), (3.5, y + 0.45), hidden)
-        axis.text(4.5, y - 0.12, "pulled" if taken else "not pulled: not seen", **about)
-    axis.text(4.5, 0.75, "… and so on up to arm K", **about)
-    _box(axis, (7.0, 1.9), (2.8, 1.4), f"policy\nsees $r_t$ = {this.rewards[this.pulled]:g}, chooses $k_t$", shown)
-    _arrow(axis, (5.5, 3.4), (7.0, 2.8), colour(this.pulled))
-    _arrow(axis, (8.4, 3.32), (5.5, 3.75), shown, "arc3,rad=0.3")
-    says = f"X is {' or '.join(this.possible)}, so that {this.arms[1 - this.pulled]}\nwould have paid {this.pseudo:g} at most"
-    axis.text(8.4, 1.65, says, **about)
+        y, taken = 3.4 - 1.9 * k, k == this.pulled
+        _box(
+            axis,
+            (3.4, y),
+            (2.6, 1.15),
+            f"{arm}\n$g_{k + 1}(x_t)$ = {reward:g}",
+            colour(k) if taken else hidden,
+            dashed=not taken,
+        )
+        _arrow(axis, (2.4, 2.85), (3.4, y + 0.57), hidden)
+        axis.text(4.7, y - 0.1, "pulled" if taken else "not pulled, not seen\n… and so on up to arm K", **about)
+    _box(axis, (7.1, 2.1), (2.7, 1.5), f"policy\nchooses $k_t$,\nsees $r_t$ = {this.rewards[this.pulled]:g}", shown)
+    _arrow(axis, (6.0, 3.7), (7.1, 3.1), colour(this.pulled))
+    _arrow(axis, (8.4, 3.65), (6.0, 4.2), shown, "arc3,rad=0.3")
+    says = f"so X is {' or '.join(this.possible)}:\n{this.arms[1 - this.pulled]} would have\npaid {this.pseudo:g} at most"
+    axis.text(8.45, 1.95, says, **about)
     return figure
 
 
@@ -84,7 +89,7 @@ def _box(
 
     look: dict[str, Any] = {"linewidth": 1.8, "linestyle": "--" if dashed else "-", "edgecolor": shade, "facecolor": "white"}
     axis.add_patch(FancyBboxPatch(at, *size, boxstyle="round,pad=0.02,rounding_size=0.12", **look))
-    axis.text(at[0] + size[0] / 2, at[1] + size[1] / 2, text, ha="center", va="center", fontsize=10.5, color="#222222")
+    axis.text(at[0] + size[0] / 2, at[1] + size[1] / 2, text, ha="center", va="center", fontsize=12, color="#222222")
 
 
 def _arrow(axis: Axes, start: tuple[float, float], end: tuple[float, float], shade: str, bend: str = "arc3") -> None:
@@ -100,7 +105,7 @@ def draw_shrinking(rows: Sequence[Small]) -> Figure:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-    figure = Figure(figsize=(6.6, 3.9), layout="constrained", dpi=120)
+    figure = Figure(figsize=(6.6, 4.2), layout="constrained", dpi=120)
     axes: Any = figure.subplots(1, 2, sharey=True)
     scales = sorted({row.scale for row in rows})
     for axis, arms in zip(axes, TITLES, strict=True):
@@ -112,12 +117,12 @@ def draw_shrinking(rows: Sequence[Small]) -> Figure:
                 axis.fill_between(t, ratio - 1.96 * error, ratio + 1.96 * error, color=colour(n), alpha=0.15, linewidth=0)
         axis.set_xscale("log")
         axis.set_ylim(bottom=0)
-        axis.set_title(TITLES[arms], fontsize=10)
-        axis.set_xlabel("rounds T")
+        axis.set_title(TITLES[arms], fontsize=11)
+        axis.set_xlabel("rounds T", fontsize=11)
         axis.grid(alpha=0.25)
         axis.spines[["top", "right"]].set_visible(False)
-    axes[0].set_ylabel("regret / B √(T log T)")
+    axes[0].set_ylabel("regret / B √(T log T)", fontsize=11)
     lines = [Line2D([], [], color=colour(n), linewidth=2.2, label=f"c = {scale:g}") for n, scale in enumerate(scales)]
     lines += [Line2D([], [], color="#444444", label="c-ucb"), Line2D([], [], color="#444444", linestyle="--", label="ucb1")]
-    figure.legend(handles=lines, frameon=False, fontsize=9, loc="outside upper center", ncols=len(lines))
+    figure.legend(handles=lines, frameon=False, fontsize=11, loc="outside upper center", ncols=3)
     return figure

@@ -114,7 +114,7 @@ def _lemma(rows: Sequence[Exclusion], panels: Sequence[Panel]) -> str:
 def _share(row: Exclusion | None) -> str:
     if row is None:
         return "<td class=number>–</td>"
-    share = f"{100 * row.share:.2g} %" if row.share else "0"
+    share = f"{short(100 * row.share)} %" if row.share else "0"
     bounds = " and ".join(dict.fromkeys(_part(value) for value in (row.printed, row.corrected)))
     return f"<td class=number>{share}<br><small>≤ {bounds}</small></td>"
 
@@ -122,10 +122,10 @@ def _share(row: Exclusion | None) -> str:
 def _part(share: float) -> str:
     """A bound on a share.
 
-    >>> [_part(x) for x in (1.0, 0.99999, 0.0331, 1e-9)]
-    ['1', '1', '3.3 %', '0']
+    >>> [_part(x) for x in (1.0, 0.99999, 0.9984, 0.0331, 1e-9)]
+    ['1', '1', '99.8 %', '3.31 %', '0']
     """
-    return "1" if share > 0.9995 else f"{100 * share:.2g} %" if share > 1e-6 else "0"
+    return "1" if share > 0.9995 else f"{short(100 * share)} %" if share > 1e-6 else "0"
 
 
 def _shrinking(rows: Sequence[Small], picture: str) -> str:
