@@ -186,8 +186,8 @@ LINEAR = Case(
 )
 
 CASES: tuple[Case, ...] = (
-    INVERTIBLE,
     TWO_ARMS,
+    INVERTIBLE,
     _discrete(1, [0.1, 0.2, 0.25, 0.25, 0.2], (*_claims("arm 1", (), ("arm 2", "arm 3")), FLAT, BELOW), "no competitive arm"),
     _discrete(
         2,

@@ -73,6 +73,7 @@ def analyze(
     from headwater.analysis import analyze as run
     from headwater.files import load_problem
     from headwater.progress import working
+    from headwater.report.limits import as_json as analysis_json
     from headwater.report.limits import limits as possible
 
     check_plot(plot)
@@ -83,10 +84,7 @@ def analyze(
     if plot is not None:
         _plot(problem, result, plot, limits)
     if as_json:
-        from headwater.regret_bounds import theorems
-
-        said = {} if result.mu is None else {"theorems": theorems(problem, result).to_dict()}
-        print_json(result.to_dict() | said | ({} if limits is None else {"bounds": limits.to_dict()}))
+        print_json(analysis_json(problem, result, limits))
     else:
         from headwater.tables import print_analysis
 
