@@ -154,6 +154,14 @@ def test_pictures_with_and_without_a_bound(tmp_path: Path) -> None:
     assert all((tmp_path / name).stat().st_size > 5_000 for name in ("one.png", "two.png"))
 
 
+def test_panels_of_the_overview_fill_their_rows() -> None:
+    one = figure_of(TWO_ARMS, "ucb1", horizon=50)
+    for count, shown in ((3, 3), (7, 7), (8, 8), (12, 12)):
+        axes = draw_overview([one] * count).axes
+        assert sum(axis.get_visible() for axis in axes) == shown
+        assert len(axes) == {7: 10}.get(count, count)
+
+
 def test_a_policy_without_regret_can_be_drawn_on_a_log_axis() -> None:
     """Zero has no logarithm: labels and ranges stay finite."""
     same = hw.Problem(latent=hw.Discrete(["a", "b"]), arms={"a": [0, 1], "b": [0, 1]}, distribution=[0.5, 0.5])

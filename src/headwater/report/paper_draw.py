@@ -54,9 +54,9 @@ def draw_framework() -> Figure:
     from matplotlib.figure import Figure
 
     this = example_round()
-    figure = Figure(figsize=(6.6, 2.75), dpi=120)
+    figure = Figure(figsize=(6.6, 2.9), dpi=120)
     axis = figure.add_axes((0.0, 0.0, 1.0, 1.0))
-    axis.set(xlim=(0, 10), ylim=(0.85, 4.95))
+    axis.set(xlim=(0, 10), ylim=(0.62, 4.95))
     axis.axis("off")
     hidden, shown = "#8A8A8A", PALETTE[0]
     about: dict[str, Any] = {"ha": "center", "va": "top", "fontsize": 11, "color": "#444444"}
