@@ -426,7 +426,7 @@ def test_json_keys() -> None:
     assert found["confusing"][0]["arm"] == "arm 2" and len(found["confusing"][0]["distribution"]) == 5
     assert found["theorems"]["pulls"]["arm 1"].keys() == {"theorem", "t0", "log", "constant"}
     assert found["theorems"]["regret"]["theorem"] == 3
-    assert found["theorems"]["worst_case"].keys() == {"theorem", "order", "large", "since"}
+    assert found["theorems"]["worst_case"].keys() == {"theorem", "order", "large", "since", "scope", "proof"}
 
 
 def test_the_distribution_given_wins_over_the_problems_own() -> None:

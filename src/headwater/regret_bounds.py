@@ -46,6 +46,8 @@ class WorstCase(NamedTuple):
     order: str
     large: float
     since: int
+    scope: str = "given K and B, whatever the gaps, also gaps that shrink as T grows; no constant"
+    proof: str = "the order holds; the paper's proof does not: its bound t^-2 fails for most t, and the sum of t^-2 is pi^2/6"
 
 
 class Theorems(NamedTuple):
