@@ -20,7 +20,7 @@ from headwater.paper import CASES
 from headwater.pseudo import model_of
 from headwater.pseudo.channels import channels_of
 from headwater.pseudo.finite import FiniteModel
-from headwater.regret_bounds import Bounds, Guarantee, bounds
+from headwater.regret_bounds import Bounds, Guarantee, bounds, theorems
 
 module: Any = importlib.import_module("headwater.regret_bounds")
 programme_module: Any = importlib.import_module("headwater.graves_lai")
@@ -116,9 +116,28 @@ def test_the_constants_of_the_papers_cases(case: str, constant: float, explorati
         assert (found.lower, found.upper, found.gap, found.confusing) == (0.0, 0.0, 0.0, ())
 
 
+PRINTED_4 = [
+    ("two-arms", 0.0),
+    ("discrete-1", 0.0),
+    ("discrete-2", 8.62),
+    ("discrete-3", 5.17),
+    ("vector-1", 69.01),
+    ("vector-2", 0.0),
+]
+
+
+@pytest.mark.parametrize(("case", "constant"), PRINTED_4)
+def test_what_theorem_4_gives_stands_beside_the_constant(case: str, constant: float) -> None:
+    """With two arms it is the bound; with three it is above the right one, or both are 0."""
+    found = bounds(CASE[case])
+    assert round(found.theorem4_printed, 2) == constant
+    assert found.theorem4 == (found.theorem4_printed if len(CASE[case].names) == 2 else None)
+    assert found.theorem4_printed >= found.graves_lai * (1 - 1e-6)
+
+
 @pytest.mark.parametrize(("case", "constant"), [("discrete-1", 0.0), ("discrete-2", 8.62), ("discrete-3", 5.17)])
 def test_theorem_4_as_the_paper_has_it(case: str, constant: float) -> None:
-    """With three arms it is no bound, and is not reported; these are the figures the errata give for it."""
+    """With three arms it is no bound, and is not reported as one; these are the figures the errata give for it."""
     problem = CASE[case]
     model = model_of(problem)
     assert isinstance(model, FiniteModel) and problem.distribution is not None
@@ -153,6 +172,32 @@ def test_theorems_2_and_3_in_case_3() -> None:
     assert close(found.pulls["arm 2"], 2, None, 8 * 16 / 0.325**2, extra)
     log = 8 * 16 * (1 / 0.3 + 1 / 0.325)
     assert close(found.regret, 3, None, log, 0.625 * extra)
+
+
+@pytest.mark.parametrize("case", [case.id for case in CASES])
+def test_theorem_5_is_an_order_for_every_kind_of_x(case: str) -> None:
+    """From ``since`` on every gap is at least 3 K sqrt(K log T / T) of B, and not one round before."""
+    problem = CASE[case]
+    analysis = hw.analyze(problem)
+    found = theorems(problem, analysis).worst_case
+    assert found is not None and analysis.gap is not None
+    assert (found.theorem, found.order) == (5, "sqrt(T log T)")
+    count = len(problem.names)
+    assert found.large == pytest.approx(3 * count * math.sqrt(count) * analysis.reward_range)
+    least = float(np.min(analysis.gap[analysis.gap > 0]))
+    for t, holds in ((found.since - 1, False), (found.since, True)):
+        assert (least >= found.large * math.sqrt(math.log(t) / t)) == holds
+
+
+@pytest.mark.parametrize(("g", "p"), [([[1, 2], [2, 1]], [0.5, 0.5]), ([[2, 2], [2, 2], [1, 0]], [0.5, 0.5])])
+def test_theorems_say_nothing_of_ties(g: Any, p: Any) -> None:
+    problem = discrete(g, p)
+    assert theorems(problem, hw.analyze(problem)) == ({}, None, None)
+
+
+def test_theorems_say_nothing_without_a_distribution() -> None:
+    problem = discrete([[1, 2], [2, 1]])
+    assert theorems(problem, hw.analyze(problem)).to_dict() == {"pulls": {}, "regret": None, "worst_case": None}
 
 
 def test_theorem_3_has_one_t0_for_all_non_competitive_arms() -> None:
@@ -376,11 +421,12 @@ def test_extreme_numbers_stay_certified() -> None:
 
 def test_json_keys() -> None:
     found = json.loads(json.dumps(bounds(CASE["discrete-2"]).to_dict(), allow_nan=False))
-    keys = "best unique graves_lai lower upper gap exploration confusing theorem4 theorems"
+    keys = "best unique graves_lai lower upper gap exploration confusing theorem4 theorem4_printed theorems"
     assert list(found) == keys.split()
     assert found["confusing"][0]["arm"] == "arm 2" and len(found["confusing"][0]["distribution"]) == 5
     assert found["theorems"]["pulls"]["arm 1"].keys() == {"theorem", "t0", "log", "constant"}
     assert found["theorems"]["regret"]["theorem"] == 3
+    assert found["theorems"]["worst_case"].keys() == {"theorem", "order", "large", "since", "scope", "proof"}
 
 
 def test_the_distribution_given_wins_over_the_problems_own() -> None:

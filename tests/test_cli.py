@@ -227,7 +227,11 @@ def test_random_rewards_are_analysed(run: Run, tmp_path: Path) -> None:
     got = run("analyze", path, "--plot", tmp_path / "p.png")
     assert got.status == 0 and "coupon" in got.out and (tmp_path / "p.png").stat().st_size > 1000
     found = json.loads(run("analyze", path, "--json").out)
-    assert found["bounds"]["theorems"] == {"pulls": {}, "regret": None} and found["bounds"]["graves_lai"] >= 0
+    assert found["bounds"]["theorems"] == {"pulls": {}, "regret": None, "worst_case": None}
+    assert found["bounds"]["graves_lai"] >= 0
+    assert "Theorems 1, 2, 3 and 5 are about problems that have no random rewards." in " ".join(
+        run("analyze", path).out.split()
+    )
 
 
 def test_analyze_says_what_regret_is_possible(run: Run, tmp_path: Path) -> None:
@@ -241,6 +245,26 @@ def test_analyze_says_what_regret_is_possible(run: Run, tmp_path: Path) -> None:
     assert run("analyze", file, "--plot", page).status == 0
     text = page.read_text(encoding="utf-8")
     assert "What regret is possible" in text and "x4 0.17 → 0.046" in text
+
+
+def test_analyze_says_what_the_theorems_say(run: Run) -> None:
+    """Theorems 1 to 5 in words; Theorem 4's 8.62 beside what is right. For continuous X, too, but for Theorem 4."""
+    out = " ".join(run("analyze", ROOT / "examples" / "paper" / "discrete-2.toml").out.split())
+    for words in (
+        "Theorem 1: C-UCB pulls arm 1, which is non-competitive, at most 127,783 times on average, however long it runs.",
+        "Theorem 2: C-UCB pulls arm 2, which is competitive, at most 394.0 × log T + 174,616 times on average.",
+        "Theorem 3: so C-UCB's regret is at most 224.6 × log T + 180,034.",
+        "Theorem 4: no good policy has less regret than 8.62 × log T in the long run, it says. With 3 arms that is not so",
+        "the Graves–Lai constant is 4.79.",
+        "Theorem 5: whatever the gaps, also if they shrink as T grows, C-UCB's regret is of the order √(T log T)",
+    ):
+        assert words in out
+    out = " ".join(run("analyze", ROOT / "examples" / "paper" / "continuous-3.toml").out.split())
+    for words in ("Theorem 1 is about non-competitive arms: there are none.", "the competitive arms, arm 1 at most", "listed."):
+        assert words in out
+    data = json.loads(run("analyze", ROOT / "examples" / "paper" / "continuous-3.toml", "--json").out)
+    assert data["theorems"]["pulls"]["arm 1"]["theorem"] == 2 and data["theorems"]["worst_case"]["order"] == "sqrt(T log T)"
+    assert "bounds" not in data
 
 
 def test_analyze_says_that_a_bound_of_a_large_problem_is_left_out(run: Run, tmp_path: Path) -> None:

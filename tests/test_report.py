@@ -19,6 +19,7 @@ from headwater.report.long_run import sentences as long_sentences
 from headwater.report.page import numbers, write_report
 from headwater.report.regret_data import RegretFigure, regret_figure, spread_labels
 from headwater.report.style import POLICIES, look
+from headwater.report.theorems import theorem_sentences
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 CASE_2 = hw.load_problem(EXAMPLES / "paper" / "discrete-2.toml")
@@ -153,6 +154,14 @@ def test_pictures_with_and_without_a_bound(tmp_path: Path) -> None:
     assert all((tmp_path / name).stat().st_size > 5_000 for name in ("one.png", "two.png"))
 
 
+def test_panels_of_the_overview_fill_their_rows() -> None:
+    one = figure_of(TWO_ARMS, "ucb1", horizon=50)
+    for count, shown in ((3, 3), (7, 7), (8, 8), (12, 12)):
+        axes = draw_overview([one] * count).axes
+        assert sum(axis.get_visible() for axis in axes) == shown
+        assert len(axes) == {7: 10}.get(count, count)
+
+
 def test_a_policy_without_regret_can_be_drawn_on_a_log_axis() -> None:
     """Zero has no logarithm: labels and ranges stay finite."""
     same = hw.Problem(latent=hw.Discrete(["a", "b"]), arms={"a": [0, 1], "b": [0, 1]}, distribution=[0.5, 0.5])
@@ -216,3 +225,38 @@ def test_the_picture_of_long_runs_has_a_bound_in_every_panel(long: list[horizons
     assert [text.get_text() for text in drawing.legends[0].get_texts()] == ["ucb1", "c-ucb", "Graves–Lai: least slope, C log t"]
     save(drawing, tmp_path / "long.png")
     assert 5_000 < (tmp_path / "long.png").stat().st_size < 300_000
+
+
+# the theorems in words
+
+
+def test_many_arms_are_not_named_one_by_one() -> None:
+    arms = {f"arm {k}": np.roll([3.0, 0, 0, 0, 0, 0, 0, 0, 0], k).tolist() for k in range(9)}
+    problem = hw.Problem(latent=hw.Discrete(range(9)), arms=arms, distribution=[0.2, *np.linspace(0.09, 0.11, 8)])
+    text = " ".join(theorem_sentences(problem, hw.analyze(problem), limits(problem)))
+    assert "C-UCB pulls each of the 8 competitive arms at most" in text and "arm 3" not in text
+
+
+def test_theorem_4_may_be_right_with_more_than_two_arms() -> None:
+    """Where pulls of the third arm tell nothing, its formula is the Graves-Lai constant."""
+    arms = {"safe": [1, 1, 1], "risky": [0, 1, 2], "poor": [0.5, 0.5, 0.5]}
+    problem = hw.Problem(latent=hw.Discrete(["a", "b", "c"]), arms=arms, distribution=[0.5, 0.25, 0.25])
+    text = " ".join(theorem_sentences(problem, hw.analyze(problem), limits(problem)))
+    assert "than 5.89 × log T in the long run. So it is here, but not with 3 arms as a rule" in text
+
+
+def test_theorems_in_words_with_ties_without_a_law_and_for_large_problems() -> None:
+    tie = hw.Problem(latent=hw.Discrete(["a", "b"]), arms={"a": [0, 1], "b": [1, 0]}, distribution=[0.5, 0.5])
+    first, fourth = theorem_sentences(tie, hw.analyze(tie), limits(tie))
+    assert first == "The paper's Theorems 1, 2, 3 and 5 are about problems that have one best arm."
+    assert fourth.startswith("Theorem 4: its lower bound is 0")
+    nothing = hw.Problem(latent=hw.Discrete(["a", "b"]), arms={"a": [0, 1], "b": [1, 0]})
+    assert theorem_sentences(nothing, hw.analyze(nothing), None) == []
+    large = hw.Problem(latent=hw.Discrete(range(1100)), arms={"a": "x", "b": "1099 - x/2"}, distribution=[1 / 1100] * 1100)
+    assert not any("Theorem 4" in text for text in theorem_sentences(large, hw.analyze(large), limits(large)))
+
+
+def test_theorem_4_with_two_arms_is_the_constant() -> None:
+    problem = hw.load_problem(EXAMPLES / "paper" / "vector-1.toml")
+    text = " ".join(theorem_sentences(problem, hw.analyze(problem), limits(problem)))
+    assert "than 69 × log T in the long run; with two arms that is the Graves–Lai constant." in text

@@ -119,7 +119,7 @@ def test_reproduce_writes_the_page_and_the_data(
     monkeypatch.setattr(horizons, "RUNS", {case: {"ucb1": 2, "c-ucb": 3} for case in horizons.RUNS})
     assert call(monkeypatch, "reproduce", "--scale", 0.01, "--output", tmp_path, "--json") == 0
     printed = json.loads(capsys.readouterr().out)
-    assert set(printed) == {case.id for case in paper.CASES} | {"horizons"}
+    assert set(printed) == {case.id for case in paper.CASES} | {"horizons", "proofs"}
     assert json.loads((tmp_path / "numbers.json").read_text(encoding="utf-8")) == printed
     words = (
         "100,000,000 rounds",
@@ -129,9 +129,13 @@ def test_reproduce_writes_the_page_and_the_data(
         "Past the paper",
         "best ratio",
         "constant regret possible",
+        "The model",
+        "What Theorems 1 to 5 say here",
+        "How often the best arm is excluded",
+        "Gaps that shrink with T",
     )
     check_page(tmp_path / "index.html", *words, *paper.LEARNERS, *(case.title for case in paper.CASES))
-    for name in ("overview.png", "horizon.png", "horizon.svg"):
+    for name in ("overview.png", "horizon.png", "horizon.svg", "framework.png", "framework.svg", "gaps.png", "gaps.svg"):
         assert (tmp_path / "figures" / name).stat().st_size > 5_000
     for case in horizons.LONG:
         again = hw.load_simulation(tmp_path / "data" / f"{case.id}-horizon")
@@ -141,7 +145,7 @@ def test_reproduce_writes_the_page_and_the_data(
             assert (tmp_path / "figures" / name).stat().st_size > 5_000
         again = hw.load_simulation(tmp_path / "data" / case.id)
         assert list(again.outcomes) == [*paper.POLICIES, *paper.OTHERS, *paper.learners(case)]
-        assert (printed[case.id]["bounds"] is None) == case.id.startswith("continuous")
+        assert (printed[case.id]["bounds"] is None) == case.id.startswith(("continuous", "appendix"))
         means = printed[case.id]["simulation"]["policies"]["c-ucb"]["regret_mean"]
         np.testing.assert_allclose(again.regret("c-ucb").mean(axis=0), means)
 

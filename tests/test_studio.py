@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import headwater as hw
 from headwater.files import build_problem, parse_problem
-from headwater.report.limits import limits
+from headwater.report.limits import as_json, limits
 from headwater.service import answers, pages, studio, tasks, worker
 from headwater.starters import STARTERS
 
@@ -62,7 +62,10 @@ def test_analyze_is_what_the_command_line_prints(client: TestClient) -> None:
     found = limits(problem)
     assert found is not None
     answer = client.post("/v1/analyze", json={"problem": ADS})
-    assert answer.json() == hw.analyze(problem).to_dict() | {"bounds": json.loads(json.dumps(found.to_dict()))}
+    printed = json.loads(json.dumps(as_json(problem, hw.analyze(problem), found)))
+    assert answer.json() == printed
+    assert printed["bounds"] == json.loads(json.dumps(found.to_dict())) and printed["theorems"] == printed["bounds"]["theorems"]
+    assert printed.items() >= hw.analyze(problem).to_dict().items()
 
 
 def test_analyze_under_another_distribution(client: TestClient) -> None:
@@ -79,7 +82,8 @@ def test_analyze_without_a_distribution_says_what_always_holds(client: TestClien
 
 def test_a_continuous_problem_is_analysed_in_its_own_process(client: TestClient) -> None:
     answer = client.post("/v1/analyze", json={"problem": CURVES}).json()
-    assert answer == hw.analyze(build_problem(CURVES)).to_dict()
+    problem = build_problem(CURVES)
+    assert answer == json.loads(json.dumps(as_json(problem, hw.analyze(problem), None)))
 
 
 def test_what_takes_too_long_is_ended(client: TestClient) -> None:
@@ -227,7 +231,7 @@ def test_parse_lists_everything_wrong(client: TestClient) -> None:
 def test_examples_can_all_be_analysed(client: TestClient) -> None:
     found = client.get("/v1/examples").json()
     assert [one["id"] for one in found[:4]] == ["discrete", "continuous", "vector", "paper-two-arms"]
-    assert len({one["id"] for one in found}) == len(found) == 13
+    assert len({one["id"] for one in found}) == len(found) == 15
     for one in found:
         assert client.post("/v1/analyze", json={"problem": one["problem"]}).json()["best"], one["name"]
 

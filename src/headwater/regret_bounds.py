@@ -34,6 +34,39 @@ class Guarantee(NamedTuple):
     constant: float
 
 
+class WorstCase(NamedTuple):
+    r"""Theorem 5: for given K and B, C-UCB's regret is of the ``order`` :math:`\sqrt{T \log T}` whatever the gaps.
+
+    Also where gaps shrink as T grows. An order, and no constant: the paper's proof does not give one. It calls a gap large from
+    ``large`` :math:`\sqrt{\log T / T}` on, which is :math:`3 K \sqrt K B`; here every gap is from round ``since`` on. From
+    about there Theorem 3's log T says more.
+    """
+
+    theorem: int
+    order: str
+    large: float
+    since: int
+    scope: str = "given K and B, whatever the gaps, also gaps that shrink as T grows; no constant"
+    proof: str = "the order holds; the paper's proof does not: its bound t^-2 fails for most t, and the sum of t^-2 is pi^2/6"
+
+
+class Theorems(NamedTuple):
+    """What the paper's Theorems 1, 2, 3 and 5 say of C-UCB, as corrected. ``pulls`` is empty and the rest None when best arms
+    tie or a reward is random: they then say nothing."""
+
+    pulls: dict[str, Guarantee]
+    regret: Guarantee | None
+    worst_case: WorstCase | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The theorems under their fixed JSON keys."""
+        return {
+            "pulls": {arm: guarantee._asdict() for arm, guarantee in self.pulls.items()},
+            "regret": None if self.regret is None else self.regret._asdict(),
+            "worst_case": None if self.worst_case is None else self.worst_case._asdict(),
+        }
+
+
 class Confusing(NamedTuple):
     """A law of X, ``q`` (J,), under which ``arm`` draws level with the best, and which pulls of the best arms cannot reveal.
 
@@ -51,8 +84,7 @@ class Bounds:
 
     ``lower`` and ``upper`` are certified to enclose the Graves-Lai constant. ``exploration`` is feasible and costs ``upper``;
     the ``best`` arms are not in it: their pulls are free. ``theorem4`` is the paper's constant, for two arms only: with more
-    it is not valid. ``pulls`` and ``regret`` are empty (None) when best arms tie or a reward is random: the theorems then say
-    nothing.
+    it is not valid. ``theorem4_printed`` is what its formula gives for any number of arms. ``theorems`` are the others.
     """
 
     best: tuple[str, ...]
@@ -61,8 +93,18 @@ class Bounds:
     exploration: dict[str, float]
     confusing: tuple[Confusing, ...]
     theorem4: float | None
-    pulls: dict[str, Guarantee]
-    regret: Guarantee | None
+    theorem4_printed: float
+    theorems: Theorems
+
+    @property
+    def pulls(self) -> dict[str, Guarantee]:
+        """Theorems 1 and 2, by arm."""
+        return self.theorems.pulls
+
+    @property
+    def regret(self) -> Guarantee | None:
+        """Theorem 3."""
+        return self.theorems.regret
 
     @property
     def graves_lai(self) -> float:
@@ -86,10 +128,8 @@ class Bounds:
             "exploration": dict(self.exploration),
             "confusing": [{"arm": c.arm, "weight": c.weight, "distribution": c.q.tolist()} for c in self.confusing],
             "theorem4": self.theorem4,
-            "theorems": {
-                "pulls": {arm: guarantee._asdict() for arm, guarantee in self.pulls.items()},
-                "regret": None if self.regret is None else self.regret._asdict(),
-            },
+            "theorem4_printed": self.theorem4_printed,
+            "theorems": self.theorems.to_dict(),
         }
 
 
@@ -121,17 +161,55 @@ def bounds(problem: Problem, distribution: Any = None) -> Bounds:
     if not math.isfinite(found.upper):
         raise ProblemError("distribution: its probabilities are too extreme for certified bounds; drop what hardly occurs")
     others = [name for name, top in zip(problem.names, best, strict=True) if not top]
-    pulls, regret = _guarantees(analysis, best) if problem.deterministic else ({}, None)
+    printed = theorem4(programme)
     return Bounds(
         tuple(name for name, top in zip(problem.names, best, strict=True) if top),
         found.lower,
         found.upper,
         dict(zip(others, found.c.tolist(), strict=True)),
         tuple(Confusing(others[ell], weight, q) for ell, weight, q in found.confusing),
-        theorem4(programme) if model.count == 2 else None,
-        pulls,
-        regret,
+        printed if model.count == 2 else None,
+        printed,
+        theorems(problem, analysis),
     )
+
+
+def theorems(problem: Problem, analysis: Analysis) -> Theorems:
+    """What Theorems 1, 2, 3 and 5 say of C-UCB on a problem that was analysed under a distribution; for every kind of X.
+
+    >>> import headwater as hw
+    >>> coins = hw.Problem(latent=hw.Discrete(["a", "b", "c"]), arms={"safe": [1, 1, 1], "risky": [0, 1, 2]})
+    >>> found = theorems(coins, hw.analyze(coins, [0.5, 0.25, 0.25]))
+    >>> found.pulls["risky"].theorem, found.pulls["risky"].log, found.worst_case.order
+    (2, 512.0, 'sqrt(T log T)')
+    """
+    best = analysis.gap == 0 if analysis.gap is not None else np.zeros(0, dtype=bool)
+    if not problem.deterministic or best.sum() != 1 or best.all():
+        return Theorems({}, None, None)
+    pulls, regret = _guarantees(analysis, best)
+    return Theorems(pulls, regret, _worst_case(analysis, best))
+
+
+def _worst_case(analysis: Analysis, best: Bools) -> WorstCase:
+    r"""Theorem 5, whose order holds though its proof does not.
+
+    The proof takes :math:`P(E_1, \dots, E_\ell) \le t e^{-t \delta^2 / 2K}` for at most :math:`t^{-2}` where
+    :math:`\delta \ge 3 \sqrt{K \log T / T}`; it is more for most :math:`t \le T`. And :math:`\sum t^{-2}` is
+    :math:`\pi^2/6`, not :math:`1 + \pi^2/3`.
+
+    What holds, with gaps in units of B: let m be the most-pulled arm when arm k is pulled. If the best arm is a candidate, k's
+    index is above its index. If not, k's is above m's, where :math:`\Delta_m \le \Delta_k / 2`; elsewhere m's rewards exclude
+    the best arm against a pseudo-gap above :math:`\Delta_k / 2`, over at least t/K of them. The first two happen
+    :math:`O(\log T / \Delta_k^2)` times. The last has at most the chance :math:`(K-1) e^{-t \Delta_k^2 / 8K}`, without the t,
+    because averages of independent draws are a reversed martingale; over all rounds that is
+    :math:`8 K (K-1) / \Delta_k^2`. So arm k costs at most :math:`\min(T \Delta_k, O(\log T / \Delta_k))`, which is
+    :math:`O(\sqrt{T \log T})` whatever :math:`\Delta_k`.
+    """
+    assert analysis.gap is not None
+    count, scale = len(best), max(analysis.reward_range, 1e-300)
+    large = 3 * count**1.5
+    least = min(float(np.min(analysis.gap[~best])) / scale, 1.0)
+    return WorstCase(5, "sqrt(T log T)", large * analysis.reward_range, _first(large**2 / least**2))
 
 
 def _guarantees(analysis: Analysis, best: Bools) -> tuple[dict[str, Guarantee], Guarantee | None]:
@@ -144,8 +222,6 @@ def _guarantees(analysis: Analysis, best: Bools) -> tuple[dict[str, Guarantee], 
     - 3, the regret: the sum of :math:`\Delta_k` (undivided) times these, with one :math:`t_0` for all non-competitive arms.
     """
     assert analysis.gap is not None and analysis.pseudo_gap is not None
-    if best.sum() > 1:
-        return {}, None
     count, scale = len(best), max(analysis.reward_range, 1e-300)
     # in [0, 1] no gap is above 1; arms whose ranges lie apart may have larger ones, of which 1 is a true lower bound
     gap, pseudo_gap = (np.minimum(x, scale) / scale for x in (analysis.gap, analysis.pseudo_gap))
@@ -175,7 +251,11 @@ def _first_round(count: int, gap: float, pseudo_gap: float) -> int:
     >>> 3 * _first_round(3, 0.325 / 4, 0.325 / 4)
     246882
     """
-    need = count * max(16 / gap**2, 8 / pseudo_gap**2)
+    return _first(count * max(16 / gap**2, 8 / pseudo_gap**2))
+
+
+def _first(need: float) -> int:
+    """The smallest whole t >= 3 with t / log t at least ``need``."""
     low, high = 2, 3
     while high < need * math.log(high):
         low, high = high, 2 * high

@@ -19,6 +19,7 @@ from headwater.problem import Problem
 from headwater.regret_bounds import Bounds
 from headwater.report.limits import listing, rates, sentences, too_large
 from headwater.report.style import rough, short
+from headwater.report.theorems import theorem_sentences
 from headwater.terminal import writable
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from headwater.paper import Panel
     from headwater.policies import Policy
     from headwater.policies.inference import LatentLaw, Value
+    from headwater.proofs import Proofs
     from headwater.simulation import Simulation
 
 MOST = 40
@@ -66,7 +68,7 @@ def print_analysis(problem: Problem, analysis: Analysis, limits: Bounds | None =
     if analysis.error:
         console.print(Text(f"Numerical error of means and pseudo-gaps: at most about {analysis.error:.1g}", style="dim"))
     console.print(Text(analysis.advice, style="bold"))
-    for sentence in [] if limits is None else sentences(problem, limits):
+    for sentence in [*([] if limits is None else sentences(problem, limits)), *theorem_sentences(problem, analysis, limits)]:
         console.print(Text(sentence))
     if too_large(problem):
         console.print(Text("The least regret possible may take long: hw.bounds(problem) computes it.", style="dim"))
@@ -308,14 +310,14 @@ def print_sweep(rows: Sequence[Row]) -> None:
         console.print(table)
 
 
-def print_panels(panels: Sequence[Panel]) -> None:
-    """What the paper says of each of its cases, and what comes out."""
+def print_panels(panels: Sequence[Panel], proofs: Proofs) -> None:
+    """What the paper says of each of its cases and in its proofs, and what comes out."""
     table = Table(title=Text("The paper's problems"), title_justify="left")
     for heading in ("case", "the paper says", "computed", "agrees"):
         table.add_column(Text(heading))
-    for panel in panels:
-        for n, check in enumerate(panel.checks):
+    for title, checks in [*((panel.case.title, panel.checks) for panel in panels), ("The theorems", proofs.checks)]:
+        for n, check in enumerate(checks):
             mark = Text("yes", style="green") if check.agrees else Text("no", style="bold yellow")
-            table.add_row(Text(panel.case.title if n == 0 else ""), Text(check.claim), Text(check.computed), mark)
+            table.add_row(Text(title if n == 0 else ""), Text(check.claim), Text(check.computed), mark)
         table.add_section()
     _console().print(table)

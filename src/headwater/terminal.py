@@ -17,7 +17,7 @@ from headwater.errors import HeadwaterError
 _PLAIN = {
     "…": "...", "–": "-", "—": "-", "−": "-", "×": "x", "·": "*", "±": "+-", "→": "->", "≤": "<=", "≥": ">=", "²": "^2",
     "³": "^3", "“": '"', "”": '"', "‘": "'", "’": "'", "φ": "phi", "π": "pi", "µ": "u", "μ": "mu", "Δ": "Delta",
-    "ℓ": "l", "∞": "infinity",
+    "ℓ": "l", "∞": "infinity", "√": "sqrt",
 }  # fmt: skip
 UNREAD = 1
 """The exit status where whoever read our output has stopped, as ``head`` does."""

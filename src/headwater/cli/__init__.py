@@ -73,6 +73,7 @@ def analyze(
     from headwater.analysis import analyze as run
     from headwater.files import load_problem
     from headwater.progress import working
+    from headwater.report.limits import as_json as analysis_json
     from headwater.report.limits import limits as possible
 
     check_plot(plot)
@@ -83,7 +84,7 @@ def analyze(
     if plot is not None:
         _plot(problem, result, plot, limits)
     if as_json:
-        print_json(result.to_dict() | ({} if limits is None else {"bounds": limits.to_dict()}))
+        print_json(analysis_json(problem, result, limits))
     else:
         from headwater.tables import print_analysis
 
@@ -203,6 +204,7 @@ def reproduce(
     from headwater.horizons import long_runs
     from headwater.paper import reproduce as run
     from headwater.progress import share_bar
+    from headwater.proofs import look_at_proofs
     from headwater.report.page import numbers, write_page
 
     if output.exists() and not output.is_dir():
@@ -212,13 +214,15 @@ def reproduce(
         panels = run(scale=scale, progress=progress)
     with share_bar() as progress:
         long = long_runs(scale=scale, progress=progress)
-    page = write_page(panels, output, long)
+    with share_bar() as progress:
+        proofs = look_at_proofs(panels, scale=scale, progress=progress)
+    page = write_page(panels, output, long, proofs)
     if as_json:
-        print_json(numbers(panels, long))
+        print_json(numbers(panels, long, proofs))
     else:
         from headwater.tables import print_panels
 
-        print_panels(panels)
+        print_panels(panels, proofs)
     typer.echo(f"The page is {page}: open it in a browser.", err=True)
 
 

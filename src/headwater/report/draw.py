@@ -219,7 +219,7 @@ def draw_overview(figures: Sequence[RegretFigure], policies: Sequence[str] = SHO
     """Small multiples: the mean regret of a few policies and the bound, one panel per problem."""
     from matplotlib.figure import Figure
 
-    columns = 5 if len(figures) > 4 else max(len(figures), 1)
+    columns = 5 if len(figures) > 4 and len(figures) % 4 else min(max(len(figures), 1), 4)
     rows = -(-len(figures) // columns)
     figure = Figure(figsize=(2.9 * columns, 2.5 * rows + 0.8), layout="constrained", dpi=110)
     axes: Any = figure.subplots(rows, columns, squeeze=False)

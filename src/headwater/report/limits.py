@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from headwater.analysis import Analysis
 from headwater.errors import HeadwaterError
 from headwater.latent import Continuous, listed
 from headwater.problem import Problem
 from headwater.pseudo import model_of
 from headwater.pseudo.finite import FiniteModel
-from headwater.regret_bounds import Bounds, Confusing, bounds
+from headwater.regret_bounds import Bounds, Confusing, bounds, theorems
 from headwater.report.style import short
 
 MOST = 2000
@@ -28,6 +30,12 @@ def limits(problem: Problem) -> Bounds | None:
         return bounds(problem)
     except HeadwaterError:  # a law too extreme to be certain about: a report does without
         return None
+
+
+def as_json(problem: Problem, analysis: Analysis, found: Bounds | None) -> dict[str, Any]:
+    """What ``headwater analyze --json`` prints: the analysis, what the theorems say, and the bounds where there are any."""
+    said = {} if analysis.mu is None else {"theorems": theorems(problem, analysis).to_dict()}
+    return analysis.to_dict() | said | ({} if found is None else {"bounds": found.to_dict()})
 
 
 def too_large(problem: Problem) -> bool:

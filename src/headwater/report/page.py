@@ -7,19 +7,27 @@ import html
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from headwater.claims import Check
 from headwater.horizons import LongRun
-from headwater.paper import LEARNERS, OTHERS, POLICIES, SEED, TWO_ARMS, Panel, walkthrough
+from headwater.paper import LEARNERS, OTHERS, POLICIES, SEED, TWO_ARMS, Panel, learners, walkthrough
+from headwater.proofs import Proofs
 from headwater.regret_bounds import Bounds
 from headwater.report.analysis_data import analysis_figure
 from headwater.report.draw import draw_analysis, draw_long_runs, draw_overview, draw_regret, save
 from headwater.report.interactive import plotly_regret
 from headwater.report.limits import limits, sentences
 from headwater.report.long_run import long_figures, long_section
+from headwater.report.paper_draw import draw_framework, draw_shrinking
+from headwater.report.proofs_page import checks_table, framework_section, theorems_section
 from headwater.report.regret_data import RegretFigure, regret_figure
 from headwater.report.style import FAMILIES, Look, rough, short
+from headwater.report.theorems import theorem_sentences
 from headwater.simulation import Simulation
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _STYLE = """
 :root { color-scheme: light dark; --line: #8884; --yes: #00795a; --no: #b54700; }
@@ -42,11 +50,12 @@ th.number:not(.word) { white-space: normal; }
 .caption { font-size: .9rem; opacity: .85; margin: .4rem 0; }
 .family { font-size: .85rem; font-weight: 600; opacity: .75; padding-top: .8rem; }
 .swatch { width: 26px; height: 10px; margin-right: .5rem; background: #fff; border-radius: 2px; }
+summary { cursor: pointer; font-weight: 600; }
 .note { border-left: 3px solid var(--line); padding-left: .8rem; }
 """
 
 
-def write_page(panels: Sequence[Panel], output: Path, long_runs: Sequence[LongRun] = ()) -> Path:
+def write_page(panels: Sequence[Panel], output: Path, long_runs: Sequence[LongRun] = (), proofs: Proofs | None = None) -> Path:
     """Write the page about the paper, a PNG and an SVG per figure, and the data; returns where the page is."""
     figures = output / "figures"
     sections = []
@@ -67,17 +76,29 @@ def write_page(panels: Sequence[Panel], output: Path, long_runs: Sequence[LongRu
     ]
     if runs:
         save(draw_overview(runs), figures / "overview.png")
-    text = json.dumps(numbers(panels, long_runs), indent=2, allow_nan=False)
+    text = json.dumps(numbers(panels, long_runs, proofs), indent=2, allow_nan=False)
     (output / "numbers.json").write_text(text, encoding="utf-8")
     page = output / "index.html"
-    page.write_text(_paper_page(panels, sections, _long(long_runs, output)), encoding="utf-8")
+    first = _saved(draw_framework(), output, "framework")
+    theorems = "" if proofs is None else theorems_section(panels, proofs, _saved(draw_shrinking(proofs.small), output, "gaps"))
+    checks = [*(check for panel in panels for check in panel.checks), *(() if proofs is None else proofs.checks)]
+    parts = [framework_section(first), _summary(panels), _past(panels), _long(long_runs, output), theorems, *sections]
+    page.write_text(_paper_page(panels, checks, parts), encoding="utf-8")
     return page
 
 
-def numbers(panels: Sequence[Panel], long_runs: Sequence[LongRun] = ()) -> dict[str, Any]:
-    """Everything the page states, by the ids of cases; the long runs under ``horizons``."""
+def numbers(panels: Sequence[Panel], long_runs: Sequence[LongRun] = (), proofs: Proofs | None = None) -> dict[str, Any]:
+    """Everything the page states, by the ids of cases; long runs under ``horizons``, what proofs rest on under ``proofs``."""
     out: dict[str, Any] = {panel.case.id: panel.to_dict() for panel in panels}
-    return out | ({"horizons": {run.case.id: run.to_dict() for run in long_runs}} if long_runs else {})
+    out |= {"horizons": {run.case.id: run.to_dict() for run in long_runs}} if long_runs else {}
+    return out | ({} if proofs is None else {"proofs": proofs.to_dict()})
+
+
+def _saved(drawing: Figure, output: Path, name: str) -> str:
+    """Write a picture into the folder of figures; returns it as an address that needs no file."""
+    for suffix in (".png", ".svg"):
+        save(drawing, output / "figures" / (name + suffix))
+    return embedded((output / "figures" / f"{name}.svg").read_text(encoding="utf-8"))
 
 
 def _long(runs: Sequence[LongRun], output: Path) -> str:
@@ -86,10 +107,7 @@ def _long(runs: Sequence[LongRun], output: Path) -> str:
         return ""
     for run in runs:
         run.simulation.save(output / "data" / f"{run.case.id}-horizon", command="headwater reproduce", overwrite=True)
-    drawing = draw_long_runs(long_figures(runs))
-    for suffix in (".png", ".svg"):
-        save(drawing, output / "figures" / f"horizon{suffix}")
-    return long_section(runs, embedded((output / "figures" / "horizon.svg").read_text(encoding="utf-8")))
+    return long_section(runs, _saved(draw_long_runs(long_figures(runs)), output, "horizon"))
 
 
 def embedded(svg: str) -> str:
@@ -119,8 +137,7 @@ def document(title: str, body: str) -> str:
     )
 
 
-def _paper_page(panels: Sequence[Panel], sections: Sequence[str], long: str) -> str:
-    checks = [check for panel in panels for check in panel.checks]
+def _paper_page(panels: Sequence[Panel], checks: Sequence[Check], parts: Sequence[str]) -> str:
     agree = sum(check.agrees for check in checks)
     links = " ".join(f"<a href='#{html.escape(p.case.id)}'>{html.escape(p.case.problem.name)}</a>" for p in panels)
     seconds = sum(panel.simulation.seconds for panel in panels if panel.simulation is not None)
@@ -130,10 +147,17 @@ def _paper_page(panels: Sequence[Panel], sections: Sequence[str], long: str) -> 
         f"headwater in {seconds:.0f} seconds. {agree} of {len(checks)} statements agree with the computation; each difference "
         "is shown where it stands. Bands are 95 % intervals of the mean; all policies of a panel see the same draws of X "
         f"(seed {SEED}).</p>"
-        f"<nav>{links} <a href='#past'>past the paper</a>{' <a href=#long>long runs</a>' if long else ''}</nav>"
-        f"{_summary(panels)}{_past(panels)}{long}{''.join(sections)}"
+        f"<nav>{links} {_contents(parts)}</nav>{''.join(parts)}"
     )
     return document("Correlated bandits with a latent source: the paper, computed", body)
+
+
+def _contents(parts: Sequence[str]) -> str:
+    """Links to the sections that are there beside those of the cases."""
+    words = {"model": "the model", "past": "past the paper", "long": "long runs", "theorems": "theorems"}
+    return " ".join(
+        f"<a href='#{id_}'>{word}</a>" for id_, word in words.items() if any(f"id={id_}>" in part for part in parts)
+    )
 
 
 def _summary(panels: Sequence[Panel]) -> str:
@@ -171,6 +195,8 @@ def _past(panels: Sequence[Panel]) -> str:
         if panel.simulation is None:
             continue
         run = panel.simulation
+        if not learners(panel.case):
+            continue
         mean = {name: float(run.regret(name)[:, -1].mean()) for name in ("c-ucb", *LEARNERS) if name in run.outcomes}
         best = min((name for name in mean if name != "c-ucb"), key=lambda name: mean[name])
         ratio = f"{mean[best] / mean['c-ucb']:.2f} <small>{best}</small>" if mean["c-ucb"] else "–"
@@ -198,11 +224,8 @@ def _past(panels: Sequence[Panel]) -> str:
 
 
 def _section(panel: Panel, svg: str) -> str:
-    rows = "".join(
-        f"<tr><td>{html.escape(check.claim)}</td><td>{html.escape(check.computed)}</td>"
-        f"<td class={'yes' if check.agrees else 'no'}>{'yes' if check.agrees else 'no'}</td></tr>"
-        for check in panel.checks
-    )
+    said = theorem_sentences(panel.case.problem, panel.analysis, panel.bounds)
+    theorems = "".join(f"<li>{html.escape(text)}</li>" for text in said)
     note = f"<p class=note>{html.escape(panel.case.note)}</p>" if panel.case.note else ""
     title = html.escape(panel.case.title)
     regret = "" if panel.simulation is None else regret_section(panel.simulation, f"regret-{panel.case.id}", panel.bounds)
@@ -211,8 +234,8 @@ def _section(panel: Panel, svg: str) -> str:
         f"<section id='{html.escape(panel.case.id)}'><h2>{title}</h2>"
         f"<div class=wide><img alt='Reward functions and pseudo-gaps: {title}' "
         f"src='{embedded(svg)}'></div>{regret}"
-        f"<div class=wide><table><tr><th>The paper says</th><th>Computed</th><th>Agrees?</th></tr>{rows}</table></div>"
-        f"{note}{steps}<p>{html.escape(panel.analysis.advice)}</p></section>"
+        f"{checks_table(panel.checks)}{note}{steps}<p>{html.escape(panel.analysis.advice)}</p>"
+        f"<details><summary>What Theorems 1 to 5 say here</summary><ul>{theorems}</ul></details></section>"
     )
 
 

@@ -25,6 +25,7 @@ from headwater.policies.auto import AUTO, spec_for
 from headwater.policies.rules import KLUCB, GravesLai, Spec, parse_spec
 from headwater.problem import Problem
 from headwater.pseudo import pseudo_bounds
+from headwater.report.limits import as_json as analysis_json
 from headwater.report.limits import limits
 from headwater.simulation import simulate as run_simulation
 from headwater.simulation.threads import core_count
@@ -115,11 +116,10 @@ def is_json(text: str) -> bool:
 def analyze(problem: Any, distribution: Any = None) -> dict[str, Any]:
     """What ``headwater analyze --json`` prints."""
     known = _known(problem, distribution)
-    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite then is refused as an answer
-        result = analyze_problem(known).to_dict()
     quick = listed(known.latent) and known.rewards.shape[1] <= MAX_BOUND_VALUES and known.rewards.size <= MAX_GRAVES_LAI
     found = limits(known) if quick else None
-    return result | ({} if found is None else {"bounds": found.to_dict()})
+    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite then is refused as an answer
+        return analysis_json(known, analyze_problem(known), found)
 
 
 def _known(problem: Any, distribution: Any) -> Problem:
