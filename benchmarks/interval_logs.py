@@ -131,7 +131,7 @@ def _outcome(asked: list[Asked], truth: float, refused: int) -> Outcome:
         reach = (float((one.least / one.size).min()), float((one.most / one.size).max()))
         terms = Terms(one.total, one.size, one.ends, reach, seed=n)
         for name, rival in RIVALS.items():
-            if len(terms.total) <= SLOW or name in ("normal", "wilson", "bernstein"):
+            if len(terms.total) <= SLOW or name in ("normal", "wilson", "blaker", "bernstein"):
                 found = clipped(rival(terms), terms)
                 ends.setdefault(name, []).extend([] if found is None else [found])
     tables = {name: np.array(pairs) for name, pairs in ends.items() if pairs}
