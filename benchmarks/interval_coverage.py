@@ -101,6 +101,17 @@ def ratio_of(line: Line, honest: set[str]) -> float:
     return line.widths[OURS] / its if its > 0 else 1.0
 
 
+def luckiest(lines: Sequence[Line]) -> tuple[float, str, Line]:
+    """The largest ratio of our width to that of a method that holds in the very cell, whether or not in others."""
+    found = [
+        (line.widths[OURS] / line.widths[method], method, line)
+        for line in lines
+        for method in line.widths
+        if line.held[method] >= (line.level - SLACK) * line.number[method] and line.widths[method] > 0
+    ]
+    return max(found, key=lambda entry: entry[0], default=(1.0, OURS, lines[0]))
+
+
 def measure(cell: Cell, runs: int) -> list[Line]:
     """A cell's lines."""
     return [line_of(cell, kind, outcome) for kind, outcome in cell.run(runs).items() if len(outcome.hits.get(OURS, ()))]
@@ -137,12 +148,15 @@ def summary(group: str, lines: Sequence[Line]) -> str:
     wide = [line for line in mine if ratio_of(line, honest) > WIDEST]
     cells = {(line.group, line.name) for line in lines}
     words = f"; above {WIDEST}: " + ", ".join(f"{line.name} ({line.kind})" for line in wide) if wide else ""
+    most, method, where = luckiest(mine)
     hold, miss = (", ".join(sorted(some)) or "none" for some in (methods & honest, methods - honest))
     return (
         f"{here} of {len(mine)} lines fail, {sum(failed)} of all {len(lines)} of the whole grid of {len(cells)} cells; the "
         f"lowest coverage here is {lowest.coverage:.1%} ({lowest.name}, {lowest.kind}). Other methods that hold in every cell "
         f"of the grid: {hold}; that do not: {miss}. Our median width is at most "
-        f"{max(ratio_of(line, honest) for line in mine):.2f} times the best honest one's{words}."
+        f"{max(ratio_of(line, honest) for line in mine):.2f} times the best honest one's{words}. Beside "
+        f"methods that hold in the very cell, but not in every other, it is at most {most:.2f} times as wide ({method}: "
+        f"{where.name}, {where.kind})."
     )
 
 

@@ -68,6 +68,10 @@ def test_honest_is_who_holds_in_every_cell_and_widths_are_held_against_them() ->
     assert honest_methods([good]) == {OURS, "other"} and honest_methods([good, bad]) == {OURS}
     assert ratio_of(good, {OURS, "other"}) == 2 and ratio_of(good, {OURS}) == 1
     assert "2.00 times the best honest one's; above 1.3: 1900 of 2000 (means)" in summary("a", [good])
+    said = summary("a", [good, bad])
+    assert (
+        "1.00 times the best honest one's. Beside" in said and "at most 2.00 times as wide (other: 1900 of 2000, means)" in said
+    )
 
 
 def test_what_was_counted_is_kept(tmp_path: Path) -> None:
