@@ -126,6 +126,7 @@ def test_people_with_several_rows_each_are_counted_as_people() -> None:
                 held[known].append(bool(channel.mean_low[0] <= truth[k] <= channel.mean_high[0]))
                 assert (channel.effective[0] < 0.8 * channel.counts.sum()) == known
             assert ("correlation_within_units" in fit.origin) == known
+            assert fit.intervals_in_words().endswith("over units." if known else "over rewards.")
     assert sum(held[True]) >= fewest(75)
     assert np.mean(held[False]) < 0.75, "without units nobody can know"
 
@@ -325,10 +326,11 @@ def test_what_a_person_reads(capsys: pytest.CaptureFixture[str]) -> None:
     rows, _ = clicks(1, 0.2, 3, 600)
     fit = hw.fit(rows, **LONG, segment="who")
     print_fit(fit)
-    said = capsys.readouterr().out
+    said = " ".join(capsys.readouterr().out.split())
     channel = fit.channels[0]
     assert "95 % interval" in said and f"{channel.mean_low[0]:.3g} to {channel.mean_high[0]:.3g}" in said
     assert "Mean rewards differ by" in said and "from arm to arm (a standard deviation)" in said
+    assert "Intervals are stated at 95 %, each by itself: Gaffke's of means" in said and "over rewards." in said
     rows["who"] = ["x", "y"] * 300
     two = hw.fit(rows, **LONG, segment="who")
     assert "in what is special to an arm and a segment together" in two.effects_in_words()
