@@ -191,7 +191,7 @@ def kept_lines(path: Path, cells: Sequence[Cell], runs: int | None) -> list[Line
     return [
         Line(**line)
         for cell, entry in zip(cells, entries, strict=True)
-        if entry is not None and entry["runs"] >= (runs or cell.runs)
+        if entry is not None and entry["runs"] >= min(runs or cell.runs, cell.runs)
         for line in entry["lines"]
     ]
 
@@ -214,7 +214,7 @@ def keep(path: Path, group: str, name: str, runs: int, lines: Sequence[Line]) ->
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, help="runs a cell; by default each cell's own")
+    parser.add_argument("--runs", type=int, help="at most so many runs a cell")
     parser.add_argument("--quick", action="store_true", help="a hundredth of the runs, not kept")
     parser.add_argument("--only", default="", help="cells whose group or name has this text")
     parser.add_argument("--dry", action="store_true", help="print, write no tables")
@@ -227,7 +227,7 @@ def main() -> None:
     known = kept_lines(options.keep, cells, options.runs) if options.resume else []
     there = {(line.group, line.name) for line in known}
     jobs = [
-        (cell.group, cell.name, options.runs or (max(cell.runs // 100, 2) if options.quick else cell.runs))
+        (cell.group, cell.name, max(cell.runs // 100, 2) if options.quick else min(options.runs or cell.runs, cell.runs))
         for cell in cells
         if (cell.group, cell.name) not in there
     ]
