@@ -13,6 +13,7 @@ from headwater.errors import ProblemError
 from headwater.evaluation.estimates import METHODS, estimate
 from headwater.evaluation.events import Events, make_events, reward_range
 from headwater.evaluation.rejection import _parts, replay_log
+from headwater.intervals import ratio_interval
 
 PROBLEM = hw.Problem(
     latent=hw.Discrete(["young", "old"]),
@@ -183,6 +184,24 @@ def test_people_with_many_events_are_counted_once() -> None:
                 hits[key] += row.low <= 0.3 <= row.high
                 assert (row.units is None) == (key == "events")
     assert hits["people"] >= stats.binom.ppf(1e-4, 200, 0.95) and hits["events"] < 120
+
+
+@pytest.mark.parametrize("paid", [10, 30])
+def test_how_far_people_can_be_is_taken_from_those_who_were_paid(paid: int) -> None:
+    """60 people with 1 to 10 events, ``paid`` of whom clicked once: from ten it is not known that nobody clicks always."""
+    size = 1 + np.arange(60) % 10
+    who = np.repeat(np.arange(60), size)
+    first = np.append(0, np.cumsum(size)[:-1])
+    reward = np.zeros(len(who))
+    reward[first[np.arange(paid) * 60 // paid]] = 1
+    total = np.bincount(who, reward)
+    events = make_events(clicks(0, 0.3, 1, 2).problem, ["ad 0"] * len(who), reward, propensity=np.ones(len(who)), unit=who)
+    (row,) = estimate(events, {"ad 0": [1, 0]}, methods=["snips"]).rows
+    value = total.sum() / size.sum()
+    farthest = int(np.argmax(total - value * size))
+    most = (total[farthest], size[farthest]) if paid >= 20 else (10.0, 10.0)
+    wide = ratio_interval(total, size, low=0, high=1, worst=((0.0, 10.0), most))
+    assert (row.low, row.high) == pytest.approx(wide, rel=1e-6)
 
 
 def test_few_people_are_refused() -> None:
