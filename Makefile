@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: run test lint bench fit-bench tournament jester serve service-bench clean
+.PHONY: run test lint bench fit-bench intervals tournament jester serve service-bench callers fuzz clean
 
 run: $(READY)  ## reproduce the paper: one page, its figures and data, in results/
 	@$(BIN)/headwater reproduce
@@ -21,9 +21,12 @@ lint: $(READY)
 bench: $(READY)
 	@$(BIN)/python benchmarks/performance.py
 
-fit-bench: $(READY)  ## the numbers in docs/fit.md: how often intervals hold, time and memory up to 100 million rows; about 15 minutes
+fit-bench: $(READY)  ## the numbers in docs/fit.md: whole fits whose truth is known, time and memory up to 100 million rows; about 20 minutes
 	@$(BIN)/python benchmarks/fit_calibration.py
 	@$(BIN)/python benchmarks/fit.py
+
+intervals: $(READY)  ## how often stated intervals hold, one grid for docs/evaluate.md and docs/fit.md; an hour on two cores, goes on where it stopped
+	@$(BIN)/python benchmarks/interval_coverage.py --processes 2 --resume
 
 PROCESSES ?= 2
 tournament: $(READY)  ## docs/tournament.md: which policy is best, what wrong models cost; hours on two cores (RESUME=--resume, PROCESSES=16)
@@ -50,6 +53,12 @@ serve: $(READY)  ## a running decision service with a demo campaign; prints the 
 service-bench: $(READY)  ## the figures in docs/service.md: load, memory, kill -9 under load; about ten minutes
 	@$(BIN)/python benchmarks/service.py --million --write
 	@$(BIN)/python benchmarks/soak.py --preloaded --both --replicas 2 --longest 3 --seconds 150 --write
+
+callers: $(READY)  ## what callers can do to one another, in docs/service.md; half an hour on two cores that do nothing else
+	@$(BIN)/python benchmarks/callers.py --write
+
+fuzz: $(READY)  ## mangled tables, files and requests; CONTRIBUTING.md says what came out; about twenty minutes
+	@$(BIN)/python benchmarks/fuzz.py --write
 
 clean:
 	rm -rf $(VENV) results build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,6 +1,8 @@
 """How often what ``headwater fit`` states holds, through the whole of it, on logs whose truth is known: a table in docs/fit.md.
 
 Control groups of 12 arms, 3 kinds and 3 levels of reward, ten logs a line, and four situations from practice, 100 logs a line.
+And the two made populations of docs/jester.md, split in ten ways, where what is stated is held against the other half of the
+people, as ``headwater evaluate`` does.
 ``--dry`` only prints; ``--quick`` takes a tenth of the logs and only prints.
 """
 
@@ -9,6 +11,7 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,10 @@ import numpy as np
 from scipy import stats
 
 import headwater as hw
+from headwater.arrays import Floats
+from headwater.evaluation.calibration import channel_calibration, read_stated
+from headwater.evaluation.people import make_people
+from held_out import continuum, kinds
 
 PAGE = Path(__file__).parent.parent / "docs" / "fit.md"
 ARMS, KINDS, LEVELS = 12, 3, 3
@@ -33,6 +40,8 @@ BEFORE = {
     "a rare segment with an effect of its own": ("", "0.2%"),
     "people with up to 30 rows in a cell, `--unit`": ("83.5%", "68.3%"),
     "the same without `--unit`": ("83.5%", "68.3%"),
+    "six kinds of people, against held-out people": ("96%", "90%"),
+    "people without kinds, against held-out people": ("97%", "92%"),
 }
 """The same with release 0.1."""
 
@@ -106,6 +115,21 @@ def raters(seed: int, named: bool) -> Held:
     return laws, [bool(channel.mean_low[0] <= mean <= channel.mean_high[0]) for channel in fit.channels]
 
 
+def held_out_people(ratings: Floats, names: list[str], seed: int) -> Held:
+    """The split of ``run_trial``: which cells and means hold on the other half, each for itself."""
+    order = np.random.default_rng([seed, 1]).permutation(len(ratings))
+    control, rest = np.array_split(ratings[order], 2)
+    fit = hw.fit({name: control[:, k] for k, name in enumerate(names)}, wide=True, seed=seed)
+    people = make_people(fit.problem, rest[:, [names.index(name) for name in fit.arms]])
+    stated = read_stated(fit.evidence(), people)
+    assert stated is not None
+    arms = channel_calibration(people, stated).arms
+    laws, means = (
+        np.concatenate([np.ravel(part) for part in parts]) for parts in zip(*((a.cells, a.means) for a in arms), strict=True)
+    )
+    return laws.tolist(), means.tolist()
+
+
 def lines() -> list[tuple[str, int, Callable[[int], Held]]]:
     """What is measured, in how many logs, and one log of it by its seed."""
     out: list[tuple[str, int, Callable[[int], Held]]] = []
@@ -117,6 +141,9 @@ def lines() -> list[tuple[str, int, Callable[[int], Held]]]:
     out.append(("a rare segment with an effect of its own", MANY, rare_segment))
     out.append(("people with up to 30 rows in a cell, `--unit`", MANY, lambda seed: raters(seed, named=True)))
     out.append(("the same without `--unit`", MANY, lambda seed: raters(seed, named=False)))
+    for name, population in (("six kinds of people", kinds()), ("people without kinds", continuum())):
+        once = partial(held_out_people, *population)
+        out.append((f"{name}, against held-out people", LOGS, once))
     return out
 
 

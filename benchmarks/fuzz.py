@@ -1,6 +1,6 @@
 """Mangled input through the doors that users have: a sentence and status 2, or a 4xx, and nothing else.
 
-    python benchmarks/fuzz.py                                       # some twenty minutes
+    python benchmarks/fuzz.py --write                               # some twenty minutes; CONTRIBUTING.md says what came out
     python benchmarks/fuzz.py --tables 100 --problems 100 --requests 20 --seed 2
 
 Tables go through ``headwater fit`` and ``headwater evaluate``, problem files through ``headwater analyze``, ``pseudo`` and
@@ -15,8 +15,10 @@ import contextlib
 import io
 import json
 import random
+import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -32,6 +34,7 @@ from headwater.starters import STARTERS
 from loads import paid
 from service import PROBLEM
 
+ROOT = Path(__file__).parent.parent
 LONGEST = 60.0
 CELLS = [
     "", "inf", "-inf", "nan", "NaN", "NA", "null", "1e400", "-1e308", "1,5", "1.234,50", "€5", "5 %", "-0", "True", "0x10",
@@ -87,12 +90,12 @@ def run(words: list[str], found: Found, what: str) -> None:
     found.note(f"{what}: status {status}", wrong and f"{words}: {wrong}")
 
 
-def table(rng: random.Random) -> bytes:
+def table(rng: random.Random, rows_of: list[int]) -> bytes:
     """A small log with some things wrong with it."""
     names = ["arm", "reward", "segment", "unit", "time", "propensity"]
-    odd = rng.choice([0.0, 0.0, 0.01, 0.05, 0.3])
+    odd = rng.choice([0.0, 0.0, 0.0, 0.003, 0.01, 0.05, 0.3])
     rows = []
-    for i in range(rng.choice([0, 1, 5, 60, 60, 200])):
+    for i in range(rng.choice(rows_of)):
         row = [f"a{i % 3}", str(rng.choice([0, 1, 2.5])), f"s{i % 2}", f"u{i // 2}", f"2024-01-{i % 28 + 1:02}", "0.5"]
         rows.append([rng.choice(CELLS) if rng.random() < odd else cell for cell in row])
     if rng.random() < 0.1:
@@ -116,28 +119,33 @@ def table(rng: random.Random) -> bytes:
 def tables(count: int, rng: random.Random, folder: Path, found: Found) -> None:
     problem = folder / "ads.toml"
     problem.write_text(
-        '[latent]\nkind = "discrete"\nvalues = ["s0", "s1"]\n[arms]\na0 = [0, 2.5]\na1 = [1, 1]\na2 = [2.5, 0]\n',
+        '[latent]\nkind = "discrete"\nvalues = ["s0", "s1"]\n'
+        + "".join(
+            f"[arms.a{k}]\noutcomes = [0, 1, 2.5]\nprobabilities = [[0.4, 0.3, 0.3], [0.3, 0.3, 0.4]]\n" for k in range(3)
+        ),
         encoding="utf-8",
     )
     log = folder / "log.csv"
     for _ in range(count):
-        log.write_bytes(table(rng))
+        fits = rng.random() < 0.75
+        log.write_bytes(table(rng, [0, 1, 5, 60, 60, 200, 600] if fits else [0, 60, 600, 600, 600]))
         options = ["--arm", "arm", "--reward", "reward"]
         for name, values in OPTIONS.items():
             if rng.random() < 0.2:
-                options += [f"--{name}", rng.choice([*values, rng.choice(CELLS).replace("\0", "0")])]
-        if rng.random() < 0.8:
-            options += ["--segment", rng.choice(["segment", "segment", "segment", "nobody"])]
-        if rng.random() < 0.85:
+                options += [f"--{name}", rng.choice(CELLS).replace("\0", "0") if rng.random() < 0.1 else rng.choice(values)]
+        if rng.random() < 0.9:
+            options += ["--segment", "nobody" if rng.random() < 0.05 else "segment"]
+        if fits:
             run(["fit", str(log), *options, "--output", str(folder / "p.toml"), "--force"], found, "fit")
         else:
-            more = ["--propensity", rng.choice(["propensity", "reward"]), *rng.choice([[], ["--segment", "segment"]])]
-            run(["evaluate", str(problem), str(log), *options[:4], *more], found, "evaluate")
+            more = ["--propensity", "reward" if rng.random() < 0.1 else "propensity"]
+            more += [word for name in ("segment", "unit", "time") if rng.random() < 0.4 for word in (f"--{name}", name)]
+            run(["evaluate", str(problem), str(log), *options[:4], *more, "--replications", "2"], found, "evaluate")
 
 
 def mangled(text: str, rng: random.Random) -> bytes:
     data = bytearray(text.encode())
-    for _ in range(rng.randint(1, 4)):
+    for _ in range(rng.choice([1, 1, 1, 2, 4])):
         at, length = rng.randrange(len(data) + 1), rng.randint(1, 12)
         how = rng.randrange(5)
         if how == 0:
@@ -165,7 +173,18 @@ def problems(count: int, rng: random.Random, folder: Path, found: Found) -> None
         if which < 7:
             run(["analyze", str(path), *rng.choice([[], ["--json"]])], found, "analyze")
         elif which < 9:
-            run(["pseudo", str(path), "--observed", rng.choice(["banner", "a", "video"]), "--reward", "1"], found, "pseudo")
+            run(
+                [
+                    "pseudo",
+                    str(path),
+                    "--observed",
+                    rng.choice(["banner", "a", "video"]),
+                    "--reward",
+                    rng.choice(["0", "1", "1.5", "2"]),
+                ],
+                found,
+                "pseudo",
+            )
         else:
             run(["simulate", str(path), "--horizon", "20", "--replications", "2", "--policy", "c-ucb"], found, "simulate")
 
@@ -254,11 +273,29 @@ def requests(count: int, rng: random.Random, folder: Path, found: Found) -> None
             found.note("requests: tracebacks in the log", f"{count_of}: {server.said()[-1500:]}")
 
 
+def write(options: argparse.Namespace, found: Found) -> None:
+    """Into CONTRIBUTING.md: what was handed in, how it was answered, at which commit."""
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=ROOT).stdout.strip()
+    sent = sum(count for what, count in found.told.items() if what.startswith("requests: "))
+    told = ", ".join(f"{count:,} × {what}" for what, count in sorted(found.told.items()) if "at the end" not in what)
+    text = (
+        f"At {commit}, seed {options.seed}: {options.tables:,} tables, {options.problems:,} problem files and "
+        f"{options.requests:,} requests for each of {sent // max(options.requests, 1)} routes and pages made "
+        f"{len(found.findings)} findings ({told})."
+    )
+    page = ROOT / "CONTRIBUTING.md"
+    head, rest = page.read_text(encoding="utf-8").split("<!-- fuzz -->\n", 1)
+    tail = rest.split("<!-- end of fuzz -->", 1)[1]
+    body = "\n".join(textwrap.wrap(text, 128))
+    page.write_text(f"{head}<!-- fuzz -->\n{body}\n<!-- end of fuzz -->{tail}", encoding="utf-8")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in (("tables", 2000), ("problems", 2000), ("requests", 500)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--write", action="store_true", help="put what came out into CONTRIBUTING.md")
     options = parser.parse_args()
     found = Found()
     with tempfile.TemporaryDirectory(prefix="headwater-fuzz-") as place:
@@ -273,6 +310,8 @@ def main() -> None:
     for what, count in sorted(found.told.items()):
         print(f"{count:>7,}  {what}")
     print(f"{len(found.findings)} findings")
+    if options.write:
+        write(options, found)
     sys.exit(bool(found.findings))
 
 

@@ -1,22 +1,26 @@
 """How often stated intervals hold, over a designed grid, and how wide they are beside the best honest method: tables in docs/.
 
-Each cell is run 2,000 times (``--runs`` for fewer): the share of intervals that hold the truth, their median width, and that of
-other methods on the same data. A cell fails where its coverage is below the stated level less one point by more than chance
-allows over all cells (Holm, 1 %). Honest is a method that fails in no cell; the best of them is the narrowest in that cell.
+Each cell is run 2,000 times, or fewer where a run is dear: the share of intervals that hold the truth, their median width, and
+that of other methods on the same data. A cell fails where its coverage is below the stated level less one point by more than
+chance allows over all cells of all tables (Holm, 1 %). Honest is a method that fails in no cell; the best of them is the
+narrowest in that cell.
 
-``python benchmarks/interval_coverage.py`` runs everything and writes the tables between their markers; ``--dry`` only prints;
-``--quick`` runs a hundredth; ``--only TEXT`` those cells whose group or name has the text. Other modules register cells of
-their own in ``interval_cells.GRID``; they are named in ``MODULES``, and the page of each group in ``PAGES``.
+``python benchmarks/interval_coverage.py`` runs everything (an hour and a half of processor time; ``--processes 16``) and writes
+the tables between their markers. What each cell came to is kept in a file (``--keep``) as soon as it is known, and
+``--resume`` runs only what is not in it: tables are written once all cells are there. ``--only TEXT`` runs those cells whose
+group or name has the text, ``--quick`` a hundredth, which is not kept; ``--dry`` writes no tables. Modules register cells in
+``interval_cells.GRID``; they are named in ``MODULES``, and the page of each group in ``PAGES``.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import json
 import os
 import sys
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,30 +31,42 @@ from scipy import stats
 
 from interval_cells import GRID, OURS, Cell, Outcome
 
-DOCS = Path(__file__).parent.parent / "docs"
-MODULES = ["interval_logs"]
-PAGES = {"evaluate": DOCS / "evaluate.md"}
-SLACK, RISK, WIDEST = 0.01, 0.01, 1.3
+ROOT = Path(__file__).parent.parent
+MODULES = ["interval_logs", "interval_fits"]
+PAGES = {"evaluate": ROOT / "docs" / "evaluate.md", "fit": ROOT / "docs" / "fit.md"}
+SLACK, RISK, WIDEST, MOST_CELLS = 0.01, 0.01, 1.3, 60
+USUAL = ("normal", "t")
+"""What release 0.1 or a textbook would state."""
 
 
 class Line(NamedTuple):
-    """One kind of interval in one cell."""
+    """One kind of interval in one cell: of each method how many hold, of how many, and their median width."""
 
-    cell: Cell
+    group: str
+    name: str
     kind: str
-    outcome: Outcome
-
-    def chance(self, method: str) -> float:
-        """How likely so few hits are for coverage at the level less a point."""
-        hits = self.outcome.hits[method]
-        return float(stats.binom.cdf(int(hits.sum()), len(hits), self.cell.level - SLACK))
+    level: float
+    refused: int
+    held: dict[str, int]
+    number: dict[str, int]
+    widths: dict[str, float]
 
     @property
     def coverage(self) -> float:
-        return float(self.outcome.hits[OURS].mean())
+        return self.held[OURS] / self.number[OURS]
 
-    def width(self, method: str) -> float:
-        return float(np.median(self.outcome.widths[method]))
+    def chance(self, method: str) -> float:
+        """How likely so few hits are for coverage at the level less a point."""
+        return float(stats.binom.cdf(self.held[method], self.number[method], self.level - SLACK))
+
+
+def line_of(cell: Cell, kind: str, outcome: Outcome) -> Line:
+    return Line(
+        cell.group, cell.name, kind, cell.level, outcome.refused,
+        {method: int(hits.sum()) for method, hits in outcome.hits.items()},
+        {method: len(hits) for method, hits in outcome.hits.items()},
+        {method: float(np.median(widths)) for method, widths in outcome.widths.items()},
+    )  # fmt: skip
 
 
 def failing(chances: Sequence[float], risk: float = RISK) -> list[bool]:
@@ -69,54 +85,78 @@ def failing(chances: Sequence[float], risk: float = RISK) -> list[bool]:
 
 def honest_methods(lines: Sequence[Line]) -> set[str]:
     """The methods that fail nowhere, each tested over the cells that it applies in."""
-    methods = {method for line in lines for method in line.outcome.hits}
-    return {m for m in methods if not any(failing([x.chance(m) for x in lines if m in x.outcome.hits]))}
+    methods = {method for line in lines for method in line.held}
+    return {m for m in methods if not any(failing([x.chance(m) for x in lines if m in x.held]))}
 
 
 def best_honest(line: Line, honest: set[str]) -> str:
     """The narrowest honest method in a cell."""
-    there = [method for method in line.outcome.widths if method in honest]
-    return min(there, key=line.width) if there else OURS
+    there = [method for method in line.widths if method in honest]
+    return min(there, key=line.widths.__getitem__) if there else OURS
+
+
+def ratio_of(line: Line, honest: set[str]) -> float:
+    """Our median width over the best honest one's."""
+    its = line.widths[best_honest(line, honest)]
+    return line.widths[OURS] / its if its > 0 else 1.0
+
+
+def luckiest(lines: Sequence[Line]) -> tuple[float, str, Line]:
+    """The largest ratio of our width to that of a method that holds in the very cell, whether or not in others."""
+    found = [
+        (line.widths[OURS] / line.widths[method], method, line)
+        for line in lines
+        for method in line.widths
+        if line.held[method] >= (line.level - SLACK) * line.number[method] and line.widths[method] > 0
+    ]
+    return max(found, key=lambda entry: entry[0], default=(1.0, OURS, lines[0]))
 
 
 def measure(cell: Cell, runs: int) -> list[Line]:
     """A cell's lines."""
-    return [Line(cell, kind, outcome) for kind, outcome in cell.run(runs).items() if len(outcome.hits.get(OURS, ()))]
+    return [line_of(cell, kind, outcome) for kind, outcome in cell.run(runs).items() if len(outcome.hits.get(OURS, ()))]
 
 
-def table(lines: Sequence[Line]) -> list[str]:
-    """A markdown table, a row per cell and kind of interval."""
+def table(group: str, lines: Sequence[Line]) -> list[str]:
+    """A markdown table, a row per cell and kind of interval of a group; what fails and who is honest is over all groups."""
     out = [
-        "| cell | interval | runs | holds | width | best honest | its width | ratio | normal held |",
+        "| cell | interval | number | hold | width | best honest | its width | ratio | normal held |",
         "|---|---|---:|---:|---:|---|---:|---:|---:|",
     ]
     honest = honest_methods(lines)
-    failed = failing([line.chance(OURS) for line in lines])
-    for line, bad in zip(lines, failed, strict=True):
+    for line, bad in zip(lines, failing([line.chance(OURS) for line in lines]), strict=True):
+        if line.group != group:
+            continue
         best = best_honest(line, honest)
-        mine, its = line.width(OURS), line.width(best)
-        ratio = f"{mine / its:.2f}" if its > 0 else "–"
-        old = f"{line.outcome.hits['normal'].mean():.1%}" if "normal" in line.outcome.hits else "–"
-        runs, held = len(line.outcome.hits[OURS]), f"{line.coverage:.1%}" + (" (fails)" if bad else "")
-        words = "ours" if best == OURS else best
+        old = next((f"{line.held[m] / line.number[m]:.1%}" for m in USUAL if m in line.held), "–")
+        number = f"{line.number[OURS]:,}" + (f" ({line.refused:,} refused)" if line.refused else "")
+        held = f"{line.coverage:.1%}" + (" (fails)" if bad else "")
         out.append(
-            f"| {line.cell.name} | {line.kind} | {runs:,} | {held} | {mine:.3g} | {words} | {its:.3g} | {ratio} | {old} |"
+            f"| {line.name} | {line.kind} | {number} | {held} | {line.widths[OURS]:.3g} | {'ours' if best == OURS else best} | "
+            f"{line.widths[best]:.3g} | {ratio_of(line, honest):.2f} | {old} |"
         )
     return out
 
 
-def summary(lines: Sequence[Line]) -> str:
-    """What the table comes to, in two sentences."""
-    honest = honest_methods(lines)
-    ratios = [line.width(OURS) / line.width(best_honest(line, honest)) for line in lines if line.width(OURS) > 0]
+def summary(group: str, lines: Sequence[Line]) -> str:
+    """What a table comes to, in sentences."""
+    honest, mine = honest_methods(lines), [line for line in lines if line.group == group]
     failed = failing([line.chance(OURS) for line in lines])
-    lowest = min(lines, key=lambda line: line.coverage)
-    others = ", ".join(sorted(honest - {OURS})) or "none"
-    dropped = sorted({m for line in lines for m in line.outcome.hits} - honest)
+    here = sum(bad for line, bad in zip(lines, failed, strict=True) if line.group == group)
+    lowest = min(mine, key=lambda line: line.coverage)
+    methods = {m for line in mine for m in line.held} - {OURS}
+    wide = [line for line in mine if ratio_of(line, honest) > WIDEST]
+    cells = {(line.group, line.name) for line in lines}
+    words = f"; above {WIDEST}: " + ", ".join(f"{line.name} ({line.kind})" for line in wide) if wide else ""
+    most, method, where = luckiest(mine)
+    hold, miss = (", ".join(sorted(some)) or "none" for some in (methods & honest, methods - honest))
     return (
-        f"{sum(failed)} of {len(lines)} lines fail; the lowest coverage is {lowest.coverage:.1%} ({lowest.cell.name}, "
-        f"{lowest.kind}). Beside ours honest are: {others}; not: {', '.join(dropped) or 'none'}. The median width is at most "
-        f"{max(ratios):.2f} times the best honest one's."
+        f"{here} of {len(mine)} lines fail, {sum(failed)} of all {len(lines)} of the whole grid of {len(cells)} cells; the "
+        f"lowest coverage here is {lowest.coverage:.1%} ({lowest.name}, {lowest.kind}). Other methods that hold in every cell "
+        f"of the grid: {hold}; that do not: {miss}. Our median width is at most "
+        f"{max(ratio_of(line, honest) for line in mine):.2f} times the best honest one's{words}. Beside "
+        f"methods that hold in the very cell, but not in every other, it is at most {most:.2f} times as wide ({method}: "
+        f"{where.name}, {where.kind})."
     )
 
 
@@ -127,41 +167,92 @@ def write(group: str, text: str) -> None:
     page.write_text(f"{head}{begin}{text}\n{end}{rest.split(end, 1)[1]}", encoding="utf-8")
 
 
-def _measured(job: tuple[str, str, int]) -> list[tuple[str, Outcome]]:
+def _measured(job: tuple[str, str, int]) -> list[Line]:
     """One cell in a process of its own, which knows it by name."""
-    _load()
+    load()
     cell = next(cell for cell in GRID.cells if (cell.group, cell.name) == job[:2])
-    return [(line.kind, line.outcome) for line in measure(cell, job[2])]
+    return measure(cell, job[2])
 
 
-def _load() -> None:
+def load() -> None:
+    """Register all cells."""
     for module in MODULES:
         importlib.import_module(module)
+    if len(GRID.cells) > MOST_CELLS:
+        raise SystemExit(f"the grid has {len(GRID.cells)} cells; expected at most {MOST_CELLS}")
+
+
+def kept_lines(path: Path, cells: Sequence[Cell], runs: int | None) -> list[Line]:
+    """What is known of these cells, from earlier calls, each with so many runs."""
+    if not path.exists():
+        return []
+    told = {(entry["group"], entry["name"]): entry for entry in json.loads(path.read_text(encoding="utf-8"))}
+    entries = [told.get((cell.group, cell.name)) for cell in cells]
+    return [
+        Line(**line)
+        for cell, entry in zip(cells, entries, strict=True)
+        if entry is not None and entry["runs"] >= min(runs or cell.runs, cell.runs)
+        for line in entry["lines"]
+    ]
+
+
+def known_cells(path: Path) -> set[tuple[str, str]]:
+    """The group and the name of every cell in the file."""
+    return (
+        {(entry["group"], entry["name"]) for entry in json.loads(path.read_text(encoding="utf-8"))} if path.exists() else set()
+    )
+
+
+def keep(path: Path, group: str, name: str, runs: int, lines: Sequence[Line]) -> None:
+    """Add a cell to the file, or put it in the place of what was known of it."""
+    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    known = [entry for entry in known if (entry["group"], entry["name"]) != (group, name)]
+    known.append({"group": group, "name": name, "runs": runs, "lines": [line._asdict() for line in lines]})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(known, indent=1), encoding="utf-8")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, help="runs a cell; by default each cell's own")
-    parser.add_argument("--quick", action="store_true", help="a hundredth of the runs")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, help="at most so many runs a cell")
+    parser.add_argument("--quick", action="store_true", help="a hundredth of the runs, not kept")
     parser.add_argument("--only", default="", help="cells whose group or name has this text")
-    parser.add_argument("--dry", action="store_true", help="print, write nothing")
+    parser.add_argument("--dry", action="store_true", help="print, write no tables")
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--keep", type=Path, default=ROOT / "results" / "intervals.json")
+    parser.add_argument("--resume", action="store_true", help="run only what is not kept yet")
     options = parser.parse_args()
-    _load()
+    load()
     cells = [cell for cell in GRID.cells if options.only in f"{cell.group}: {cell.name}"]
-    jobs = [(cell.group, cell.name, options.runs or (cell.runs // 100 if options.quick else cell.runs)) for cell in cells]
-    lines: list[Line] = []
+    known = kept_lines(options.keep, cells, options.runs) if options.resume else []
+    there = {(line.group, line.name) for line in known}
+    jobs = [
+        (cell.group, cell.name, max(cell.runs // 100, 2) if options.quick else min(options.runs or cell.runs, cell.runs))
+        for cell in cells
+        if (cell.group, cell.name) not in there
+    ]
+    fresh: list[Line] = []
     with ProcessPoolExecutor(options.processes) as pool:
-        for cell, found in zip(cells, pool.map(_measured, jobs), strict=True):
-            lines += [Line(cell, kind, outcome) for kind, outcome in found]
-            for line in lines[-len(found) :]:
-                print(f"{cell.group}: {cell.name}, {line.kind}: {line.coverage:.1%}", flush=True)
-    for group in dict.fromkeys(cell.group for cell in cells):
-        mine = [line for line in lines if line.cell.group == group]
-        text = "\n".join([*table(mine), "", summary(mine)])
+        asked = {pool.submit(_measured, job): job for job in jobs}
+        for done in as_completed(asked):
+            fresh += done.result()
+            if not options.quick:
+                keep(options.keep, *asked[done], done.result())
+            for line in done.result():
+                print(f"{line.group}: {line.name}, {line.kind}: {line.coverage:.1%}", flush=True)
+    if options.quick:
+        place = {(cell.group, cell.name): n for n, cell in enumerate(GRID.cells)}
+        lines = sorted(fresh, key=lambda line: place[line.group, line.name])
+    else:
+        lines = kept_lines(options.keep, GRID.cells, 1)
+    whole = not options.quick and known_cells(options.keep) >= {(cell.group, cell.name) for cell in GRID.cells}
+    for group in dict.fromkeys(line.group for line in lines):
+        text = "\n".join([*table(group, lines), "", summary(group, lines)])
         print(f"\n{text}")
-        if not (options.dry or options.quick or options.only):
+        if whole and not options.dry:
             write(group, text)
+    if not whole:
+        print("\nNot every cell of the grid is known: no tables were written.")
     sys.exit(any(failing([line.chance(OURS) for line in lines])))
 
 

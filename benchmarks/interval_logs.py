@@ -127,14 +127,16 @@ def _outcome(asked: list[Asked], truth: float, refused: int) -> Outcome:
         return Outcome({}, {}, refused)
     rows = answer(asked, 0.95)
     ends = {OURS: [(row.low, row.high) for row in rows]}
-    for n, one in enumerate(asked[:: FEWER if len(asked) >= 100 * FEWER else 1]):
+    some = asked[:: FEWER if len(asked) >= 100 * FEWER else 1]
+    for n, one in enumerate(some):
         reach = (float((one.least / one.size).min()), float((one.most / one.size).max()))
         terms = Terms(one.total, one.size, one.ends, reach, seed=n)
         for name, rival in RIVALS.items():
-            if len(terms.total) <= SLOW or name in ("normal", "wilson", "bernstein"):
+            if len(terms.total) <= SLOW or name in ("normal", "wilson", "blaker", "bernstein"):
                 found = clipped(rival(terms), terms)
                 ends.setdefault(name, []).extend([] if found is None else [found])
-    tables = {name: np.array(pairs) for name, pairs in ends.items() if pairs}
+    whole = {OURS: len(rows)}  # a rival that applies in some runs alone would be compared by those
+    tables = {name: np.array(pairs) for name, pairs in ends.items() if len(pairs) == whole.get(name, len(some))}
     hits = {name: (pairs[:, 0] <= truth + 1e-12) & (truth - 1e-12 <= pairs[:, 1]) for name, pairs in tables.items()}
     return Outcome(hits, {name: pairs[:, 1] - pairs[:, 0] for name, pairs in tables.items()}, refused)
 

@@ -7,6 +7,7 @@ Each takes :class:`Terms` and returns a lower and an upper end, or None where it
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -59,6 +60,47 @@ def wilson(terms: Terms) -> Interval:
     n, p = len(share), float(share.mean())
     middle, half = (p + Z**2 / (2 * n)) / (1 + Z**2 / n), Z * np.sqrt(p * (1 - p) / n + Z**2 / (4 * n**2)) / (1 + Z**2 / n)
     return low + (high - low) * (middle - half), low + (high - low) * (middle + half)
+
+
+def blaker(terms: Terms) -> Interval:
+    """The narrowest exact one that is nested in its level, for rewards of two values alone."""
+    low, high = terms.ends
+    share = (terms.total / terms.size - low) / (high - low)
+    if not terms.alike or np.any((share != 0) & (share != 1)):
+        return None
+    ends = blakers(int(share.sum()), len(share))
+    return low + (high - low) * ends[0], low + (high - low) * ends[1]
+
+
+@cache
+def blakers(hits: int, trials: int) -> tuple[float, float]:
+    """Blaker's interval for a probability, within Clopper and Pearson's.
+
+    >>> blakers(0, 302)[1] < stats.binomtest(0, 302).proportion_ci().high
+    True
+    """
+    exact, value = stats.binomtest(hits, trials).proportion_ci(LEVEL), hits / trials
+
+    def end(outer: float) -> float:
+        inner = value
+        for _ in range(2):  # from the outside in, two hundred steps, and two hundred of the last of those
+            p = np.linspace(outer, inner, 201)
+            first = int(np.flatnonzero(acceptable(p, hits, trials) >= 1 - LEVEL)[0])
+            outer, inner = float(p[max(first - 1, 0)]), float(p[first])
+        return outer
+
+    return (end(exact.low) if hits else 0.0), (end(exact.high) if hits < trials else 1.0)
+
+
+def acceptable(p: Floats, hits: int, trials: int) -> Floats:
+    """How likely what is as unlikely as so few or so many hits is, by the smaller tail of each."""
+    few, many = stats.binom.cdf(hits, trials, p), stats.binom.sf(hits - 1, trials, p)
+    opposite = np.where(
+        few < many,
+        stats.binom.sf(stats.binom.isf(few * (1 + 1e-12), trials, p), trials, p),
+        stats.binom.cdf(stats.binom.ppf(many * (1 + 1e-12), trials, p) - 1, trials, p),
+    )
+    return np.minimum(few, many) + opposite
 
 
 def empirical_bernstein(terms: Terms) -> Interval:
@@ -139,6 +181,7 @@ def bootstrap_t(terms: Terms) -> Interval:
 RIVALS: dict[str, Callable[[Terms], Interval]] = {
     "normal": normal,
     "wilson": wilson,
+    "blaker": blaker,
     "betting": betting,
     "bernstein": empirical_bernstein,
     "likelihood": empirical_likelihood,

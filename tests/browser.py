@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import service_tools
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+PATIENT = 1000 * service_tools.PATIENT
+"""Milliseconds that a page may take for anything."""
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 MISSING = "no browser: none of chromium, chromium-browser and google-chrome is in PATH"
 ARGUMENTS = [
@@ -61,7 +65,7 @@ def opened(
     """A page, ready; afterwards, that nothing went wrong in it and that it asked nobody else for anything."""
     context = browser.new_context(**options)
     page = context.new_page()
-    page.set_default_timeout(10_000)
+    page.set_default_timeout(PATIENT)
     trouble = watched(page, address, allowed)
     page.goto(address + path)
     page.wait_for_selector(ready)
@@ -71,6 +75,8 @@ def opened(
 
 
 def expect(found: Any) -> Any:
+    """What must come to be true of something on a page, on however busy a machine."""
     from playwright.sync_api import expect as expected
 
+    expected.set_options(timeout=PATIENT)
     return expected(found)

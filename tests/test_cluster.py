@@ -26,6 +26,7 @@ from headwater.simulation import Simulation, cluster, jobs, load_simulation, mak
 from headwater.simulation.chunks import Chunk, run_chunk
 from headwater.simulation.folders import folder_at
 from headwater.simulation.store import ChunkStore, decode, encode
+from service_tools import PATIENT
 
 ROOT = Path(__file__).parent.parent
 ADS = ROOT / "examples" / "ads.toml"
@@ -413,14 +414,14 @@ def heed_interrupts() -> None:
 
 
 def end(process: subprocess.Popen[str], status: int) -> str:
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENT)
     assert process.returncode == status, (out, err)
     assert "Traceback" not in err, err
     return err
 
 
 def wait_for(condition: Callable[[], Any], *processes: subprocess.Popen[Any]) -> Any:
-    limit = time.monotonic() + 60
+    limit = time.monotonic() + PATIENT
     while not (found := condition()):
         assert time.monotonic() < limit
         assert all(process.poll() is None for process in processes), [process.communicate() for process in processes]

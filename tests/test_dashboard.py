@@ -12,11 +12,11 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 import pytest
 
-from browser import chromium, expect, opened, watched
+from browser import PATIENT, chromium, expect, opened, watched
 from headwater.service.answers import ServiceError
 from headwater.service.keys import create_key, revoke_key
 from headwater.service.reference import reference
-from service_tools import ADS, Running, pays
+from service_tools import ADS, Running, pays, until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -126,21 +126,11 @@ def test_a_revoked_key_is_out(locked: tuple[Running, dict[str, str]]) -> None:
     with running.store.write() as connection:
         text, key = create_key(connection, "leaver", "read")
     with person(running) as client:
-        _eventually(lambda: client.post("/login", data={"key": text}).status_code == 303)
+        until(lambda: client.post("/login", data={"key": text}).status_code == 303)
         assert client.get("/").status_code == 200
         with running.store.write() as connection:
             revoke_key(connection, key.id)
-        _eventually(lambda: client.get("/").status_code == 303)
-
-
-def _eventually(done: Any) -> None:
-    import time
-
-    for _ in range(100):
-        if done():
-            return
-        time.sleep(0.05)
-    raise AssertionError("never")
+        until(lambda: client.get("/").status_code == 303)
 
 
 def test_without_keys_there_is_nothing_to_sign_in_to(service: Running) -> None:
@@ -282,7 +272,7 @@ def test_from_an_empty_list_to_a_campaign_that_learns(browser: Browser, tmp_path
         video = page.locator("[data-arm=video]")
         expect(video.locator(".badge")).to_have_text(["excluded"])
         expect(video.locator(".sentence-of")).to_contain_text("it could not have averaged more than 1.5")
-        expect(page.locator("#best")).to_contain_text("banner is", timeout=30_000)
+        expect(page.locator("#best")).to_contain_text("banner is")
         expect(page.locator("#latent circle")).to_have_count(3)
         assert max(most.values()) == 1  # requests never pile up
 
@@ -436,7 +426,7 @@ def test_a_phone(browser: Browser, service: Running, scheme: Any) -> None:
     service.decide(campaign, {"count": 40})
     context = browser.new_context(viewport={"width": 390, "height": 844}, color_scheme=scheme, has_touch=True)
     page = context.new_page()
-    page.set_default_timeout(10_000)
+    page.set_default_timeout(PATIENT)
     trouble = watched(page, service.url, allowed=REFUSED)
     ready = {
         f"/campaigns/{campaign}": "#log tbody tr",

@@ -51,6 +51,13 @@ def test_console_blocks_run(
             assert printed.strip() == expected.strip(), command
 
 
+def test_whoever_follows_the_docs_in_one_folder_is_not_stopped() -> None:
+    """What is there is not overwritten, so that no file may be learned twice."""
+    sessions = [str(block.values[0]) for block in blocks("console")]  # type: ignore[attr-defined]
+    names = re.findall(r"^\$ headwater fit .*--output (\S+)", "\n".join(sessions), flags=re.MULTILINE)
+    assert len(names) > 2 and len(set(names)) == len(names)
+
+
 def run(command: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> str:
     words = shlex.split(command, comments=True)
     target = None

@@ -295,6 +295,11 @@ def test_a_log_gets_a_table_and_a_page(run: Run, files: tuple[Path, Path, Path],
     assert status == 0, err
     assert "always tea" in out and "snips" in out and "warning: no propensities are logged" in out
     assert "Policies replayed on it" in page.read_text(encoding="utf-8")
+    for said in (" ".join(out.split()), page.read_text(encoding="utf-8").replace("&#x27;", "'")):
+        assert (
+            "Intervals are stated at 95 %, each by itself: Gaffke's, which of clicks are Clopper and Pearson's, over events."
+            in said
+        )
 
 
 @pytest.mark.parametrize(

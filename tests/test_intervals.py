@@ -151,8 +151,8 @@ def test_formula_and_inversion_agree_on_the_worst_of_sums(pairs: list[tuple[floa
     low, high = sums.total.min(), sums.total.max()
     if high - low < 0.01:
         return
-    centre = float(sums.total @ sums.count / sums.count.sum())
-    m = np.array([centre + where * min(high - centre, 4 * np.std(sums.total) / np.sqrt(sums.count.sum()))])
+    centre = float(sums.total @ sums.times / sums.times.sum())
+    m = np.array([centre + where * min(high - centre, 4 * np.std(sums.total) / np.sqrt(sums.times.sum()))])
     if m[0] >= high:
         return
     a, b = _saddle_deviate(sums, m)[0], _inverted_deviate(sums, m)[0]

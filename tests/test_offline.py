@@ -12,7 +12,8 @@ import headwater as hw
 from headwater.errors import ProblemError
 from headwater.evaluation.estimates import METHODS, estimate
 from headwater.evaluation.events import Events, make_events, reward_range
-from headwater.evaluation.rejection import replay_log
+from headwater.evaluation.rejection import _parts, replay_log
+from headwater.intervals import ratio_interval
 
 PROBLEM = hw.Problem(
     latent=hw.Discrete(["young", "old"]),
@@ -185,6 +186,24 @@ def test_people_with_many_events_are_counted_once() -> None:
     assert hits["people"] >= stats.binom.ppf(1e-4, 200, 0.95) and hits["events"] < 120
 
 
+@pytest.mark.parametrize("paid", [10, 30])
+def test_how_far_people_can_be_is_taken_from_those_who_were_paid(paid: int) -> None:
+    """60 people with 1 to 10 events, ``paid`` of whom clicked once: from ten it is not known that nobody clicks always."""
+    size = 1 + np.arange(60) % 10
+    who = np.repeat(np.arange(60), size)
+    first = np.append(0, np.cumsum(size)[:-1])
+    reward = np.zeros(len(who))
+    reward[first[np.arange(paid) * 60 // paid]] = 1
+    total = np.bincount(who, reward)
+    events = make_events(clicks(0, 0.3, 1, 2).problem, ["ad 0"] * len(who), reward, propensity=np.ones(len(who)), unit=who)
+    (row,) = estimate(events, {"ad 0": [1, 0]}, methods=["snips"]).rows
+    value = total.sum() / size.sum()
+    farthest = int(np.argmax(total - value * size))
+    most = (total[farthest], size[farthest]) if paid >= 20 else (10.0, 10.0)
+    wide = ratio_interval(total, size, low=0, high=1, worst=((0.0, 10.0), most))
+    assert (row.low, row.high) == pytest.approx(wide, rel=1e-6)
+
+
 def test_few_people_are_refused() -> None:
     events = logged(2, unit=np.arange(2000) % 15)
     with pytest.raises(ProblemError, match=r"always banner: the log holds the like of 15 units .* expected at least 20"):
@@ -200,6 +219,33 @@ def test_a_replay_of_rare_clicks_says_how_little_it_knows() -> None:
     row, rounds = told["policies"]["ucb1"], told["rounds"][-1] * told["runs"]
     assert row["mean_reward"][-1] == row["low"][-1] == 0
     assert row["high"][-1] == pytest.approx(stats.beta.ppf(0.975, 1, rounds), rel=1e-6)
+
+
+def test_replays_are_over_people_too() -> None:
+    """150 people with 30 events each and a rate of their own: were they in many runs, these would agree too well. A policy's
+    mean reward is 0.3, whatever it does; 150 logs, one false alarm in 10,000."""
+    problem, hits = clicks(0, 0.3, 1, 2).problem, {"events": 0, "people": 0}
+    for n in range(150):
+        rng = np.random.default_rng([44, n])
+        who = rng.permutation(np.repeat(np.arange(150), 30))
+        arm = rng.integers(0, 2, 4500)
+        paid = (rng.random(4500) < rng.beta(0.6, 1.4, 150)[who]).astype(float)
+        for key, unit in (("events", None), ("people", who)):
+            events = make_events(problem, [f"ad {k}" for k in arm], paid, unit=unit)
+            row = replay_log(events, policies=["ucb1"], runs=10).to_dict()["policies"]["ucb1"]
+            hits[key] += row["low"][-1] <= 0.3 <= row["high"][-1]
+    assert hits["people"] >= stats.binom.ppf(1e-4, 150, 0.95) and hits["events"] < 120
+
+
+def test_a_run_has_its_own_people() -> None:
+    """Whole people, each in one run, in the order of the log; fewer of them than runs are refused."""
+    events = logged(10, count=3000, shown=np.full((2, 3), 1 / 3), unit=np.arange(3000) // 20)
+    parts = _parts(events, np.arange(3000), 7)
+    assert sorted(np.concatenate(parts).tolist()) == list(range(3000))
+    assert events.unit is not None and sum(len(set(events.unit[part].tolist())) for part in parts) == 150
+    assert all(np.all(np.diff(part) > 0) for part in parts) and max(map(len, parts)) - min(map(len, parts)) <= 20
+    with pytest.raises(ProblemError, match=r"that is 0 rounds for each of 20 runs"):
+        replay_log(logged(10, unit=np.arange(2000) % 15), policies=["ucb1"], runs=20)
 
 
 # --- replay with rejection -------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ import pytest
 import uvicorn
 from fastapi import FastAPI
 
-from browser import CHROMIUM, MISSING, chromium, watched
+from browser import CHROMIUM, MISSING, PATIENT, chromium, expect, watched
 from headwater.service import answers, pages, studio
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def opened(browser: Browser, address: str, path: str = "/studio", *, quiet: bool
     """The studio, ready; afterwards, that nothing went wrong in it and that it asked nobody else for anything."""
     context = browser.new_context(**options)
     page = context.new_page()
-    page.set_default_timeout(10_000)
+    page.set_default_timeout(PATIENT)
     trouble = watched(page, address)
     page.goto(address + path)
     page.wait_for_selector("body[data-ready]")
@@ -65,10 +65,6 @@ def opened(browser: Browser, address: str, path: str = "/studio", *, quiet: bool
     yield page
     context.close()
     assert not quiet or trouble == []
-
-
-def expect(found: Any) -> Any:
-    return playwright.expect(found, "")
 
 
 def pull(page: Page, j: int, percent: float) -> None:
@@ -153,7 +149,7 @@ def test_a_race(browser: Browser, address: str) -> None:
         page.select_option("[name=horizon]", "1000")
         page.select_option("[name=replications]", "20")
         page.click("[data-race=go]")
-        expect(page.locator("[data-race=status]")).to_contain_text("Done in", timeout=20_000)
+        expect(page.locator("[data-race=status]")).to_contain_text("Done in")
         assert page.locator("[data-race=chart] path.line").count() == 3
         assert page.locator("[data-race=chart] path.band").count() == 3
         assert page.locator("[data-race=table] tbody tr").count() == 3
@@ -204,7 +200,7 @@ def test_files_examples_and_links(browser: Browser, address: str) -> None:
         expect(page.locator("#headline")).to_contain_text("arm 3 is best")
         expect(page.locator("#limit-number")).to_have_text("4.79 · log T")
         page.select_option("#example", "continuous")
-        expect(page.locator("#headline")).to_contain_text("bump is best", timeout=20_000)
+        expect(page.locator("#headline")).to_contain_text("bump is best")
         expect(page.locator("#panel-file")).to_be_visible()
 
         page.click("#launch")  # no campaigns on this little server
@@ -276,4 +272,4 @@ def test_by_keyboard_alone(browser: Browser, address: str) -> None:
         assert page.locator("[data-race=go]").evaluate("button => getComputedStyle(button).outlineStyle") == "solid"
         page.locator("[name=horizon]").select_option("1000")
         page.keyboard.press("Enter")
-        expect(page.locator("[data-race=status]")).to_contain_text("Done in", timeout=20_000)
+        expect(page.locator("[data-race=status]")).to_contain_text("Done in")

@@ -16,7 +16,7 @@ import pytest
 
 import headwater as hw
 from headwater.service.checks import check_database
-from service_tools import ADS, Running, pays
+from service_tools import ADS, Running, pays, until
 
 
 @pytest.fixture
@@ -234,7 +234,7 @@ def test_deadlines_default_and_forget(service: Running) -> None:
     for made in both:
         service.reward(made[0]["id"], 1.5 if made is both[0] else pays(made[0]["arm"], 1))
     clock[0] += 61
-    _until(lambda: all(service.get(f"/v1/campaigns/{c}")["pending"] == 0 for c in (default, forget)))
+    until(lambda: all(service.get(f"/v1/campaigns/{c}")["pending"] == 0 for c in (default, forget)))
     state = service.get("/v1/campaigns/default/state")
     assert (state["rounds"], sum(state["pending"].values())) == (4, 0)
     state = service.get("/v1/campaigns/forget/state")
@@ -253,13 +253,6 @@ def test_deadlines_default_and_forget(service: Running) -> None:
 
 def _payable(value: float) -> dict[str, Any]:
     return {**ADS, "arms": {name: [*row[:2], value] for name, row in ADS["arms"].items()}}
-
-
-def _until(true: Any, seconds: float = 20.0) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it did not come true"
-        time.sleep(0.05)
 
 
 def test_settings_change_while_it_runs(service: Running) -> None:

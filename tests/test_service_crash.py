@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from headwater.client import Client, UnavailableError
 from headwater.service.checks import check_database
 from headwater.service.store import Store
 from headwater.service.tables import decisions
-from service_tools import ADS
+from service_tools import ADS, PATIENT, until
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 from soak import Forge, Server, Soak
@@ -70,20 +69,18 @@ def test_sigterm_answers_what_is_under_way(database: str) -> None:
 
     try:
         server.start()
-        with Client(server.url, timeout=300) as client:
+        with Client(server.url, timeout=PATIENT) as client:
             client.create_campaign("ads", ADS, id="ads", policy="c-ucb")
         workers = [threading.Thread(target=work, args=(n,)) for n in range(6)]
         for worker in workers:
             worker.start()
-        end = time.monotonic() + 60
-        while len(got) < 30 and time.monotonic() < end:
-            time.sleep(0.01)
+        until(lambda: len(got) >= 30)
         assert server.end(signal.SIGTERM) == 0
     finally:
         stop.set()
         server.close()
     for worker in workers:
-        worker.join(timeout=60)
+        worker.join(timeout=PATIENT)
         assert not worker.is_alive()
     store = Store(database)
     with contextlib.closing(store), store.read() as connection:

@@ -21,7 +21,7 @@ from headwater.service.operations import Change, Create, Decide, Operation, SetS
 from headwater.service.store import Store
 from headwater.service.tables import rewards
 from headwater.service.wire import CampaignBody, CampaignChange
-from service_tools import ADS
+from service_tools import ADS, PATIENT
 
 CURVES: dict[str, Any] = {"latent": {"kind": "continuous", "support": [0, 1]}, "arms": {"low": "x", "high": "1 - x"}}
 PAIR: dict[str, Any] = {
@@ -71,7 +71,7 @@ class Walk:
 
     def ask(self, operation: Operation) -> Any:
         try:
-            return self.rng.choice(self.desks).submit(operation).result(timeout=60)
+            return self.rng.choice(self.desks).submit(operation).result(timeout=PATIENT)
         except HeadwaterError:
             return None
 
@@ -128,7 +128,7 @@ class Walk:
         """Every process knows the same, and so does one that starts from nothing."""
         now, self.clock = self.clock, 0.0  # nothing is due any more
         for desk in self.desks * 2:  # first each finishes what it is at, then each takes in what the other did
-            desk.submit(desk_module.Look("c")).result(timeout=60)
+            desk.submit(desk_module.Look("c")).result(timeout=PATIENT)
         with self.desks[0].store.read() as connection:
             for slug, found in check_database(connection):
                 assert not found, (slug, found)

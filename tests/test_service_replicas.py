@@ -19,13 +19,10 @@ from headwater.client import Client, RefusedError, UnavailableError
 from headwater.service.checks import check_database
 from headwater.service.store import Store
 from headwater.service.tables import decisions, rewards
-from service_tools import ADS, pays
+from service_tools import ADS, PATIENT, pays, until
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 from soak import Forge, Server, Soak
-
-SOON = 10.0
-"""Seconds: within a second where the machine is not busy."""
 
 
 class Pair(NamedTuple):
@@ -59,7 +56,7 @@ def pair(fresh_postgres: str, forge: Forge) -> Iterator[Pair]:
     servers = [Server(fresh_postgres, forge) for _ in range(2)]
     for server in servers:
         server.start()
-    clients = [Client(server.url, timeout=60) for server in servers]
+    clients = [Client(server.url, timeout=PATIENT) for server in servers]
     clients[0].create_campaign("ads", ADS, id="ads", policy="c-ucb")
     yield Pair(fresh_postgres, servers, clients)
     for client in clients:
@@ -68,17 +65,10 @@ def pair(fresh_postgres: str, forge: Forge) -> Iterator[Pair]:
         server.close()
 
 
-def soon(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + SOON
-    while not true():
-        assert time.monotonic() < end, "the other replica does not know"
-        time.sleep(0.02)
-
-
 def test_each_sees_what_the_other_does(pair: Pair) -> None:
     one, other = pair.clients
     made = one.decide_many("ads", 4)
-    soon(lambda: other.campaign("ads")["decisions"] == 4)
+    until(lambda: other.campaign("ads")["decisions"] == 4)
     one.reward(made[2], pays(made[2].arm, 1))
     other.reward(made[0], pays(made[0].arm, 1))  # of a decision that the other one made
 
@@ -86,12 +76,12 @@ def test_each_sees_what_the_other_does(pair: Pair) -> None:
         state = server.http.get("/v1/campaigns/ads/state").json()
         return state["rounds"], state["state"]
 
-    soon(lambda: known(pair.servers[0]) == known(pair.servers[1]) and known(pair.servers[0])[0] == 2)
+    until(lambda: known(pair.servers[0]) == known(pair.servers[1]) and known(pair.servers[0])[0] == 2)
     one.switch_arm("ads", "banner", enabled=False)
-    soon(lambda: other.campaign("ads")["arms"]["banner"] is False)
+    until(lambda: other.campaign("ads")["arms"]["banner"] is False)
     assert all(decision.arm != "banner" for decision in other.decide_many("ads", 20))
     other.pause("ads")
-    soon(lambda: one.campaign("ads")["status"] == "paused")
+    until(lambda: one.campaign("ads")["status"] == "paused")
     with pytest.raises(RefusedError, match="paused"):  # and a change holds at once, whoever made it
         one.decide("ads")
     one.resume("ads")
@@ -103,10 +93,10 @@ def test_the_same_at_both_at_once_is_one(pair: Pair) -> None:
 
     def both(ask: Callable[[Client], Any]) -> list[Any]:
         def run(client: Client) -> Any:
-            together.wait(timeout=30)
+            together.wait(timeout=PATIENT)
             return ask(client)
 
-        return [future.result(timeout=60) for future in [pool.submit(run, client) for client in pair.clients]]
+        return [future.result(timeout=PATIENT) for future in [pool.submit(run, client) for client in pair.clients]]
 
     with ThreadPoolExecutor(2) as pool:
         for n in range(25):
@@ -145,21 +135,21 @@ def test_no_update_is_lost_when_one_is_killed(pair: Pair) -> None:
     try:
         for server in pair.servers:
             before = len(counted)
-            soon(lambda before=before: len(counted) > before + 20)  # type: ignore[misc]
+            until(lambda before=before: len(counted) > before + 20)  # type: ignore[misc]
             server.end()
             time.sleep(0.3)
             server.start()
         before = len(counted)
-        soon(lambda: len(counted) > before + 20)
+        until(lambda: len(counted) > before + 20)
     finally:
         stop.set()
         for worker in workers:
-            worker.join(timeout=60)
+            worker.join(timeout=PATIENT)
     made, paid, order = pair.log()
     assert sorted(row.number for row in made.values()) == list(range(1, len(made) + 1))
     assert order == list(range(1, len(paid) + 1))
     assert {name: paid[name].value for name in counted} == counted
-    soon(lambda: all(client.campaign("ads")["rewards"] == len(paid) for client in pair.clients))
+    until(lambda: all(client.campaign("ads")["rewards"] == len(paid) for client in pair.clients))
     states = [server.http.get("/v1/campaigns/ads/state").json() for server in pair.servers]
     assert states[0] == states[1]
     assert sum(states[0]["pulls"].values()) == states[0]["rounds"] == len(paid) >= len(counted)
@@ -186,5 +176,5 @@ def test_deadlines_are_kept_by_whoever_is_left(pair: Pair) -> None:
         finally:
             store.close()
 
-    soon(forgotten)
+    until(forgotten)
     assert pair.clients[1].campaign("short")["pending"] == 0

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from headwater.service.operations import Create, Decide, Settle
 from headwater.service.store import DatabaseError, Store, _alembic
 from headwater.service.tables import campaigns, metadata
 from headwater.service.wire import CampaignBody
-from service_tools import ADS, Running, pays
+from service_tools import ADS, PATIENT, Running, pays
 
 
 @pytest.fixture
@@ -65,10 +66,10 @@ class desk_on:  # noqa: N801 - reads like a function
 def fill(desk: Desk, count: int) -> None:
     if "ads" not in desk.campaigns:
         body = CampaignBody(id="ads", name="ads", problem=ADS, policy="c-ucb", reward_deadline=1e6)
-        desk.submit(Create(body)).result(timeout=300)
-    made = desk.submit(Decide("ads", [None] * count)).result(timeout=60)
+        desk.submit(Create(body)).result(timeout=PATIENT)
+    made = desk.submit(Decide("ads", [None] * count)).result(timeout=PATIENT)
     paid = [(one["id"], pays(one["arm"], 1)) for one in made[1:]]
-    assert desk.submit(Settle(paid, many=True)).result(timeout=60)["counted"] == count - 1
+    assert desk.submit(Settle(paid, many=True)).result(timeout=PATIENT)["counted"] == count - 1
 
 
 def found(address: str) -> dict[str, list[str]]:
@@ -138,7 +139,7 @@ def test_many_open_an_empty_database_at_once(database: str) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=60)
+        thread.join(timeout=PATIENT)
     assert failed == []
     assert found(database) == {}
 
@@ -219,7 +220,7 @@ def test_a_backup_while_it_is_written_to(database: str, tmp_path: Path) -> None:
             rows = [desk.store.backup(tmp_path / f"{n}.db") for n in range(3)]
         finally:
             stop.set()
-            writer.join(timeout=60)
+            writer.join(timeout=PATIENT)
         assert rows[0]["decisions"] >= 50
         assert [one["rewards"] <= two["rewards"] for one, two in itertools.pairwise(rows)] == [True, True]
     for n, counts in enumerate(rows):  # a consistent moment: its counts are those of its logs
@@ -483,6 +484,20 @@ def test_a_backup_that_is_stopped_leaves_nothing(tmp_path: Path, sign: signal.Si
     assert process.returncode in (130, 143), told
     assert [path.name for path in tmp_path.iterdir()] == ["live.db"]
     assert "Traceback" not in told
+
+
+def test_who_stops_the_service_is_told_that_all_is_kept(tmp_path: Path) -> None:
+    """It said "nothing was kept", as commands do that write at their end."""
+    live = tmp_path / "live.db"
+    words = [sys.executable, "-m", "headwater", "serve", "--database", str(live), "--port", "0"]
+    heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # what a shell starts in the background ignores it
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, preexec_fn=heed)
+    assert process.stderr is not None
+    told = [process.stderr.readline() for _ in range(2)]
+    process.send_signal(signal.SIGINT)
+    rest = process.communicate()[1]
+    assert process.returncode == 130 and told[0].startswith("headwater listens on ")
+    assert rest.splitlines()[-1] == f"Stopped; what was answered is kept in sqlite:///{live}." and "Traceback" not in rest
 
 
 def test_with_all_keys_revoked_nobody_is_let_in(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ mean of the observations *and one more that pays the most there is*, weighted at
 
 the lower end likewise, with one more observation that pays the least there is. Of rewards of 0 and 1 it is exactly Clopper and
 Pearson's interval. In general no law is known that it does not hold for, and no proof that there is none; to the second order
-of a large sample there is one: the added observation is worth at least what skewness costs. ``benchmarks/coverage.py`` counts.
+of a large sample there is one: the added observation is worth at least what skewness costs.
+``benchmarks/interval_coverage.py`` counts.
 
 Where observations come in clusters (the rewards of one person; events with weights) they are pairs of a ``total`` and a
 ``size``, the mean is the ratio of the sums, and what is weighted at random are clusters. The one more is as large as the

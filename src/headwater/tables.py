@@ -235,6 +235,7 @@ def print_fit(fit: Fit) -> None:
     console.print(table)
     if len(fit.arms) > MOST or len(fit.segments) > 8:
         console.print(f"{len(fit.arms)} arms and {len(fit.segments)} segments in all; the file and --json have them.")
+    console.print(Text(fit.intervals_in_words()))
     console.print(Text(fit.effects_in_words()))
     for warning in fit.warnings:
         console.print(Text(f"warning: {warning}", style="yellow"))
@@ -293,6 +294,7 @@ def _choices(console: Console, found: LogEvaluation) -> None:
         ends = f"{row.low:.4g} to {row.high:.4g}"
         table.add_row(Text(row.choice), row.method, f"{row.value:.4g}", ends, f"{row.effective:,.0f}")
     console.print(table)
+    console.print(Text(found.intervals_in_words()))
 
 
 def print_sweep(rows: Sequence[Row]) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headwater.cli.common import Json, check_target, print_json
+from headwater.cli.common import Json, check_target, print_json, stopped
 from headwater.errors import HeadwaterError, ProblemError
 
 if TYPE_CHECKING:
@@ -63,10 +63,13 @@ def serve(
         from headwater.service.app import Limits
         from headwater.service.server import serve as run
 
-        run(
-            store, host=host, port=port, limits=Limits(rate=rate, body=body_limit), demo=demo,
-            say=lambda line: typer.echo(line, err=True),
-        )  # fmt: skip
+        try:
+            run(
+                store, host=host, port=port, limits=Limits(rate=rate, body=body_limit), demo=demo,
+                say=lambda line: typer.echo(line, err=True),
+            )  # fmt: skip
+        except KeyboardInterrupt:
+            stopped(f"what was answered is kept in {store}.")
 
 
 @contextmanager

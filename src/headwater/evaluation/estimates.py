@@ -46,6 +46,8 @@ LEAST = 100
 """The least effective number of events that anything is said from."""
 FEWEST_UNITS = 20
 """The least effective number of units, where the log names them."""
+SEEN = 20
+"""So many units that were paid anything but the least (or the most) show how far units can be."""
 METHODS = ("ips", "snips", "dr")
 
 
@@ -194,6 +196,22 @@ def _terms(events: Events, name: str, pi: Floats, w: Floats, method: str) -> Ask
     return Asked(row, total, size, least, most, (float((pi @ low).min()), float((pi @ high).max())))
 
 
+def _worst(one: Asked, sign: int) -> tuple[float, float]:
+    """The total and the size of what is added for the lower (-1) or the upper (1) end.
+
+    It is the worst that a logged event or unit could have been; where ``SEEN`` units or more were paid anything beyond the
+    other end, how far units can be is known, and it is the farthest of them.
+    """
+    end, other = (one.least, one.most) if sign < 0 else (one.most, one.least)
+    if one.row.units is not None and np.sum(abs(one.total - other) > 1e-9 * abs(end - other)) >= SEEN:
+        away = sign * (one.total - one.row.value * one.size)
+        if away.max() > 0:
+            i = int(np.argmax(away))
+            return float(one.total[i]), float(one.size[i])
+    i = int(np.argmax(sign * (end - one.row.value * one.size)))
+    return float(end[i]), float(one.size[i])
+
+
 def answer(asked: Sequence[Asked], confidence: float) -> list[Estimate]:
     """Every estimate with its interval; all of them are found in one go."""
     cell, total, size, count = [], [], [], []
@@ -203,11 +221,8 @@ def answer(asked: Sequence[Asked], confidence: float) -> list[Estimate]:
         total.append(pairs.real)
         size.append(pairs.imag)
         count.append(times.astype(float))
-    worst = []
-    for part, pick in (("least", np.argmin), ("most", np.argmax)):
-        at = [int(pick(getattr(one, part) - one.row.value * one.size)) for one in asked]
-        worst.append((np.array([getattr(one, part)[i] for one, i in zip(asked, at, strict=True)]),
-                      np.array([one.size[i] for one, i in zip(asked, at, strict=True)])))  # fmt: skip
+    added = [[_worst(one, sign) for one in asked] for sign in (-1, 1)]
+    worst = [tuple(np.array(part) for part in zip(*side, strict=True)) for side in added]
     ends = np.array([one.ends for one in asked])
     low, high = ratio_intervals(
         np.concatenate(cell), np.concatenate(total), np.concatenate(size), np.concatenate(count), cells=len(asked),

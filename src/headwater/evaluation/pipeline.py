@@ -270,6 +270,14 @@ class LogEvaluation:
             )
         return out
 
+    def intervals_in_words(self) -> str:
+        """Which intervals are stated, in a sentence."""
+        over = "events" if self.units is None else f"{self.units:,} units"
+        return (
+            f"Intervals are stated at 95 %, each by itself: Gaffke's, which of clicks are Clopper and Pearson's, over {over}. "
+            "No arm is taken to pay more, or less, than the problem says or the log shows."
+        )
+
     def warnings(self) -> list[str]:
         """What is shaky or was refused, in sentences."""
         return [*self.about.warnings, *self.estimates.refused, *self.refused]
@@ -283,6 +291,7 @@ class LogEvaluation:
             "events": self.events,
             "units": self.units,
             "logged_mean": self.logged_mean,
+            "intervals": self.intervals_in_words(),
             "estimates": [row._asdict() for row in self.estimates.rows],
             "replay": None if self.replay is None else self.replay.to_dict(),
             "findings": self.findings(),

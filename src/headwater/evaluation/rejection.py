@@ -2,8 +2,8 @@
 
 Events are first thinned until every arm is equally likely; an event that shows the arm the policy asks for is a round, others
 are passed over. How many are passed over does not depend on the policy's past, so that runs on disjoint parts of the log are
-independent runs of the policy. A policy counts rewards as the levels they fall into, as it would live; what is reported are
-the real rewards.
+independent runs of the policy; where the log names units, a unit's events are in one part. A policy counts rewards as the
+levels they fall into, as it would live; what is reported are the real rewards.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ def replay_log(
     if horizon is not None:
         check_number("horizon", horizon, 1, 10**9)
     kept = _thinned(events, seed)
-    possible = _possible(len(kept) // runs, len(events.problem.names))
+    parts = _parts(events, kept, runs)
+    possible = _possible(min(map(len, parts)), len(events.problem.names))
     if possible < least or (horizon or 0) > possible:
         raise ProblemError(
             f"log: {len(kept):,} of {events.count:,} events are left once every arm is as likely as the rarest (propensity "
@@ -100,7 +101,7 @@ def replay_log(
     rounds = check_rounds(checkpoints, horizon or possible)
     found: dict[str, list[Floats]] = {name: [] for name in specs}
     for run in range(runs):
-        part = np.array_split(kept, runs)[run]
+        part = parts[run]
         where = [np.flatnonzero(events.arm[part] == k) for k in range(len(events.problem.names))]
         for n, (name, spec) in enumerate(specs.items()):
             line = _follow(Policy(spec, events.problem, seed=seed, replication=run), events, part, where, int(rounds[-1]))
@@ -139,6 +140,16 @@ def _thinned(events: Events, seed: int) -> Ints:
         raise ProblemError(f"log: {events.problem.names[int(absent[0])]} was never shown; expected events of every arm")
     coin = np.random.default_rng([seed, 1]).random(events.count)
     return np.flatnonzero(coin < events.propensity.min() / events.propensity)
+
+
+def _parts(events: Events, kept: Ints, runs: int) -> list[Ints]:
+    """Each run's part of the events, in order: a stretch of the log, or all events of units of its own where it names them."""
+    if events.unit is None:
+        return np.array_split(kept, runs)
+    size = np.bincount(events.unit[kept], minlength=int(events.unit.max()) + 1)
+    run = np.empty(len(size), dtype=np.int64)
+    run[np.argsort(-size, kind="stable")] = np.arange(len(size)) % runs  # parts of much the same size
+    return [kept[run[events.unit[kept]] == r] for r in range(runs)]
 
 
 def _possible(length: int, count: int) -> int:

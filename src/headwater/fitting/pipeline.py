@@ -132,4 +132,5 @@ def _origin(log: Log, found: Segmented, options: Options, command: str, until: A
     out |= {"rows": log.rows, "left_out": log.left_out} if log.left_out else {"rows": log.rows}
     out |= {"first": str(log.first), "last": str(log.last)} if log.columns.time else {}
     out |= {"until": str(until)} if until is not None else {}
-    return out | found.facts | {"seed": options.seed, "confidence": options.confidence, "least": options.least}
+    out |= found.facts | {"seed": options.seed, "confidence": options.confidence, "least": options.least}
+    return out | {"intervals_over": found.observed}

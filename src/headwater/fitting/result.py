@@ -113,6 +113,15 @@ class Fit:
             f"{parts[1]} and {parts[2]} of what means vary."
         )
 
+    def intervals_in_words(self) -> str:
+        """Which intervals are stated, in a sentence."""
+        over = self.origin["intervals_over"]
+        words = {"rewards": "rewards", "units": "units", "effective rewards": "as many rewards as a cell's are worth"}[over]
+        return (
+            f"Intervals are stated at {100 * self.origin['confidence']:g} %, each by itself: Gaffke's of means, Clopper and "
+            f"Pearson's of probabilities, over {words}."
+        )
+
     def level(self, rewards: Floats) -> Ints:
         """The common level of each reward; where levels are values, the nearest one's."""
         return self.levels.of(np.asarray(rewards, dtype=float))

@@ -67,6 +67,13 @@ class Segmented:
         return self.binned.segments
 
     @property
+    def observed(self) -> str:
+        """What is one observation to the intervals."""
+        if self.units is not None and self.units.share == 1:
+            return "units"
+        return "rewards" if np.allclose(self.effective, self.counts.sum(axis=2)) else "effective rewards"
+
+    @property
     def total(self) -> Floats:
         """Sums of rewards, (K, J)."""
         return np.asarray(self.binned.total.sum(axis=2))

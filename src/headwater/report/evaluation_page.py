@@ -173,7 +173,8 @@ def _log_body(found: LogEvaluation) -> str:
         "<section><h2>Choices the log did not make</h2>"
         f"{_picture(draw.draw_estimates(found.estimates.rows, found.logged_mean), 'Estimates of fixed choices', fits=True)}"
         "<div class=wide><table><tr><th>choice</th><th>method</th><th class=number>mean reward</th><th class=number>95 %</th>"
-        f"<th class=number>effective events</th></tr>{rows}</table></div></section>"
+        f"<th class=number>effective events</th></tr>{rows}</table></div>"
+        f"<p class=caption>{html.escape(found.intervals_in_words())}</p></section>"
     )
     return f"<h1>What the log says</h1>{about}{_sentences(found.findings(), found.warnings())}{estimates}{_log_replay(found)}"
 
@@ -192,5 +193,6 @@ def _log_replay(found: LogEvaluation) -> str:
         f"its own part of the {told['kept']:,} events that are left once every arm is equally likely.</p>"
         f"{_picture(draw.draw_log_replay(found.replay), 'Mean reward of replayed policies', fits=True)}"
         "<div class=wide><table><tr><th>policy</th><th class=number>mean reward a round</th><th class=number>95 %</th></tr>"
-        f"{rows}</table></div></section>"
+        f"{rows}</table></div><p class=caption>Student's intervals over runs, nowhere narrower than those of as many "
+        "independent rewards.</p></section>"
     )

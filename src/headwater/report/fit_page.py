@@ -125,8 +125,9 @@ def _likes(fit: Fit) -> str:
         f"least</th>{head}</tr>"
         f"{rows}</table></div><p class=caption>Mean rewards with {100 * fit.origin['confidence']:g} % intervals; shares "
         f"are those "
-        f"of the control group, and a new market's may differ: that is what a policy finds out. Intervals rest on the "
-        f"segment's own rewards of the arm; a mean is also drawn towards what arm and segment let expect.{again}</p>"
+        f"of the control group, and a new market's may differ: that is what a policy finds out. "
+        f"{_text(fit.intervals_in_words())} They rest on the segment's own rewards of the arm; a mean is also drawn towards "
+        f"what arm and segment let expect.{again}</p>"
         f"<p>{_text(fit.effects_in_words())}</p>"
         f"{_plot(heat_picture(fit), 'heat')}</section>"
     )

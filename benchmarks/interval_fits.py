@@ -1,21 +1,16 @@
-"""How often the intervals of ``headwater fit`` hold: its part of the designed grid of ``interval_coverage.py``.
+"""Cells of the grid for ``headwater fit``: the interval of every arm and segment, or of those of a rare segment.
 
 Logs are made up from laws that are known. Rows, arms and segments are those of a cell; in a *rare* cell one segment has 2 % of
 the rows, and it is the one that is looked at. What is checked are the functions that ``fit`` states intervals with, on
 tables of counts: 2,000 logs a cell, 200 to 1,000 where a log holds many cells or takes long. Beside them stand other intervals,
-for their width.
-
-    python benchmarks/coverage_fit.py [--quick] [--dry]
+for their width; those that take long on ``SOME`` of the arms and segments.
 """
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,9 +21,12 @@ from headwater.fitting.cells import Units, exact_ends
 from headwater.fitting.counts import Counts, count_arrays
 from headwater.fitting.levels import Levels
 from interval_cells import GRID, OURS, Outcome
+from interval_rivals import RIVALS, Terms, clipped
 
-PAGE = Path(__file__).parent.parent / "docs" / "fit.md"
 LEVEL = 0.95
+SOME = 400
+SLOW = ("blaker", "betting", "likelihood", "bootstrap-t")
+"""Methods that take long, the first of them for rewards of two values."""
 AMOUNTS = np.append(0.0, np.round(np.exp(stats.norm.ppf((np.arange(60) + 0.5) / 60) * 0.8 + 3), 2))
 """Nothing, or an amount: 60 of them, as a lognormal law has them."""
 
@@ -37,7 +35,8 @@ AMOUNTS = np.append(0.0, np.round(np.exp(stats.norm.ppf((np.arange(60) + 0.5) / 
 class Cell:
     """What rewards are, at which ``rate`` above zero, and how many rows, arms and segments. ``largest``: rows of a unit.
 
-    ``even``: all arms have one rate, so that what a method misses there is not made good elsewhere.
+    ``even``: all arms have one rate, so that what a method misses there is not made good elsewhere. ``adaptive``: most of the
+    log is what paid best so far.
     """
 
     kind: str
@@ -48,13 +47,15 @@ class Cell:
     rare: bool = False
     largest: int = 1
     even: bool = False
+    adaptive: bool = False
     runs: int = 2000
 
     def name(self) -> str:
         units = f", 1 to {self.largest} of a unit" if self.largest > 1 else ""
         many = f"{self.segments} segments{', a rare one' if self.rare else ''}" if self.segments > 1 else "1 segment"
         alike = " of one rate" if self.even else ""
-        return f"{self.kind}, {100 * self.rate:g} %, {self.rows:,} rows{units}, {self.arms} arms{alike}, {many}"
+        how = ", adaptive" if self.adaptive else ""
+        return f"{self.kind}, {100 * self.rate:g} %, {self.rows:,} rows{units}{how}, {self.arms} arms{alike}, {many}"
 
 
 CELLS = (
@@ -68,6 +69,7 @@ CELLS = (
     Cell("binary", 0.05, 50_000, 50, 40, rare=True),
     Cell("binary", 0.2, 50_000, 50, 40, runs=200),
     Cell("binary", 0.5, 500, 2, 1),
+    Cell("binary", 0.02, 5_000, 10, 1, even=True, adaptive=True),
     Cell("counts", 0.05, 5_000, 10, 3),
     Cell("counts", 0.2, 2_000, 5, 5),
     Cell("counts", 0.5, 500, 2, 3),
@@ -97,19 +99,21 @@ class Tally:
         self.hits.setdefault(method, []).append(((low <= truth + 1e-12) & (truth <= high + 1e-12)).ravel())
         self.widths.setdefault(method, []).append((high - low).ravel().astype(np.float32))
 
-    def held(self, method: str = OURS) -> Bools:
-        return np.concatenate(self.hits[method])
+    def outcome(self) -> Outcome:
+        hits = {method: np.concatenate(parts) for method, parts in self.hits.items()}
+        return Outcome(hits, {method: np.concatenate(parts) for method, parts in self.widths.items()})
 
-    def coverage(self, method: str = OURS) -> float:
-        return float(self.held(method).mean())
+    def slow(self) -> int:
+        """How many intervals of those that take long are still to be made."""
+        return SOME - sum(len(part) for part in self.hits.get("likelihood", ()))
 
-    def width(self, method: str = OURS) -> float:
-        return float(np.median(np.concatenate(self.widths[method])))
-
-    def chance(self, method: str = OURS) -> float:
-        """How likely so few would hold if one in a hundred fewer than stated did."""
-        held = self.held(method)
-        return float(stats.binom.cdf(int(held.sum()), len(held), LEVEL - 0.01))
+    def add_slow(self, kind: str, total: Floats, size: Floats, most: float, truth: float) -> None:
+        """Intervals of one mean by each method that takes long, rewards or units one by one."""
+        terms = Terms(total, size, (0.0, most), (0.0, most), seed=self.slow())
+        for name in SLOW if kind == "binary" else SLOW[1:]:
+            found = clipped(RIVALS[name](terms), terms) if len(total) > 1 else None
+            if found is not None:
+                self.add(name, (np.array(found[:1]), np.array(found[1:])), np.array(truth))
 
 
 def values_of(cell: Cell) -> Floats:
@@ -146,7 +150,8 @@ def by_rows(cell: Cell, tally: dict[str, Tally], rng: np.random.Generator, runs:
     laws = np.concatenate([laws_of(cell, rng) for _ in range(runs)])
     n = rng.binomial(cell.rows // cell.arms, np.tile(shares_of(cell), (len(laws), 1)))
     n, laws = looked_at(cell, n), looked_at(cell, laws)
-    counts = rng.multinomial(n, laws)
+    counts = adaptive_counts(cell, laws, rng) if cell.adaptive else rng.multinomial(n, laws)
+    n = counts.sum(axis=2)
     values = values_of(cell)
     table = Counts([], [], counts, counts * values, np.array([]), values)
     levels = Levels(np.array([]), np.array([0, 1]), True, 0.0, 0.0)  # nothing, or something
@@ -155,8 +160,24 @@ def by_rows(cell: Cell, tally: dict[str, Tally], rng: np.random.Generator, runs:
     means.add(OURS, (ends.mean_low, ends.mean_high), laws @ values)
     for method, other in others(counts, values).items():
         means.add(method, other, laws @ values)
+    truth, each = (laws @ values).ravel(), counts.reshape(-1, len(values))
+    for i in rng.permutation(len(each))[: means.slow()].tolist():
+        rewards = np.repeat(values, each[i])
+        means.add_slow(cell.kind, rewards, np.ones(len(rewards)), float(values[-1]), float(truth[i]))
     if cell.kind != "binary":  # there the mean is the probability
         tally.setdefault("probabilities", Tally()).add(OURS, (ends.low[..., 1], ends.high[..., 1]), 1 - laws[..., 0])
+
+
+def adaptive_counts(cell: Cell, laws: Floats, rng: np.random.Generator) -> Ints:
+    """Counts of clicks, (N, 1, 2), of logs in twenty batches: seven tenths of each show the arm that paid best so far."""
+    rate = laws[:, 0, 1].reshape(-1, cell.arms)
+    shown, paid = np.zeros((2, *rate.shape), dtype=np.int64)
+    for _ in range(20):
+        seems = np.divide(paid, shown, out=np.full(rate.shape, np.inf), where=shown > 0)
+        chance = 0.3 / cell.arms + 0.7 * (np.arange(cell.arms) == seems.argmax(axis=1)[:, None])
+        now = rng.multinomial(cell.rows // 20, chance)
+        shown, paid = shown + now, paid + rng.binomial(now, rate)
+    return np.stack([shown - paid, paid], axis=-1).reshape(-1, 1, 2)
 
 
 def others(counts: Ints, values: Floats) -> dict[str, tuple[Floats, Floats]]:
@@ -170,15 +191,15 @@ def others(counts: Ints, values: Floats) -> dict[str, tuple[Floats, Floats]]:
     bernstein = np.sqrt(2 * spread * log / np.maximum(n, 1)) + 7 * top * log / (3 * np.maximum(n - 1, 1))
     out = {
         "t": (mean - half, mean + half),
-        "empirical Bernstein": (np.maximum(mean - bernstein, 0), np.minimum(mean + bernstein, top)),
+        "bernstein": (np.maximum(mean - bernstein, 0), np.minimum(mean + bernstein, top)),
     }
     if len(values) == 2:
         tails = np.array([(1 - LEVEL) / 2, (1 + LEVEL) / 2])
         k = counts[..., 1]
-        out["Jeffreys"] = special.betaincinv(k + 0.5, n - k + 0.5, tails[0]), special.betaincinv(k + 0.5, n - k + 0.5, tails[1])
+        out["jeffreys"] = special.betaincinv(k + 0.5, n - k + 0.5, tails[0]), special.betaincinv(k + 0.5, n - k + 0.5, tails[1])
         z = stats.norm.ppf(tails[1])
         centre, width = (k + z * z / 2) / (n + z * z), z * np.sqrt(n * mean * (1 - mean) + z * z / 4) / (n + z * z)
-        out["Wilson"] = centre - width, centre + width
+        out["wilson"] = centre - width, centre + width
     return out
 
 
@@ -208,8 +229,11 @@ def by_units(cell: Cell, tally: dict[str, Tally], rng: np.random.Generator, runs
         )
         means = tally.setdefault("means", Tally())
         means.add(OURS, (ends.mean_low, ends.mean_high), laws @ values)
-        means.add("t over units", clustered(sizes, hits @ values), laws @ values)
-        means.add("rows as if independent", others(counts, values)["t"], laws @ values)
+        means.add("t", clustered(sizes, hits @ values), laws @ values)
+        means.add("t of rows as if independent", others(counts, values)["t"], laws @ values)
+        each = zip(sizes.reshape(-1, units), (hits @ values).reshape(-1, units), (laws @ values).ravel(), strict=True)
+        for mine, sums, truth in list(each)[: min(means.slow(), 1 + SOME // runs)]:
+            means.add_slow(cell.kind, sums, mine.astype(float), max(most, 1.0), float(truth))
         if cell.kind != "binary":
             tally.setdefault("probabilities", Tally()).add(OURS, (ends.low[..., 1], ends.high[..., 1]), 1 - laws[..., 0])
 
@@ -249,6 +273,9 @@ def by_log(cell: Cell, tally: dict[str, Tally], rng: np.random.Generator, runs: 
         spread = np.maximum(second / np.maximum(n, 1) - mean**2, 0) * n / np.maximum(n - 1, 1)
         half = stats.t.ppf((1 + LEVEL) / 2, np.maximum(n - 1, 1)) * np.sqrt(spread / np.maximum(n, 1))
         means.add("t", (looked_at(cell, mean - half), looked_at(cell, mean + half)), looked_at(cell, truth))
+        for k in range(min(cell.arms, means.slow(), 1 + SOME // runs)):
+            mine = rewards[(arm == k) & (segment == 0)]
+            means.add_slow(cell.kind, mine, np.ones(len(mine)), float(rewards.max()), float(truth[k, 0]))
 
 
 def way_of(cell: Cell) -> Callable[[Cell, dict[str, Tally], np.random.Generator, int], None]:
@@ -269,72 +296,9 @@ def measure(number: int, runs: int) -> dict[str, Tally]:
 
 
 def outcomes(number: int, runs: int) -> dict[str, Outcome]:
-    """The same as ``interval_coverage.py`` takes it."""
-    return {
-        of: Outcome({m: tally.held(m) for m in tally.hits}, {m: np.concatenate(w) for m, w in tally.widths.items()})
-        for of, tally in measure(number, runs).items()
-    }
+    """A cell as the grid takes it."""
+    return {of: tally.outcome() for of, tally in measure(number, runs).items()}
 
 
 for _number, _cell in enumerate(CELLS):
     GRID.add("fit", _cell.name(), partial(outcomes, _number), runs=_cell.runs)
-
-
-def holm(chances: list[float], alarm: float = 0.01) -> list[bool]:
-    """Which of the cells fail, by Holm's procedure: the chance that any right one does is at most ``alarm``.
-
-    >>> holm([0.001, 0.5, 0.004])
-    [True, False, True]
-    """
-    out = [False] * len(chances)
-    for rank, i in enumerate(np.argsort(chances).tolist()):
-        if chances[i] > alarm / (len(chances) - rank):
-            break
-        out[i] = True
-    return out
-
-
-def honest_methods(tallies: list[Tally]) -> set[str]:
-    """The methods that fail nowhere, each over the cells that it stands in."""
-    methods = {method for tally in tallies for method in tally.hits}
-    return {m for m in methods if not any(holm([tally.chance(m) for tally in tallies if m in tally.hits]))}
-
-
-def table(lines: list[tuple[Cell, str, Tally]]) -> list[str]:
-    """A row for each cell and what is estimated; other methods with the part of our width that theirs is."""
-    tallies = [tally for _, _, tally in lines]
-    failed, honest = holm([tally.chance() for tally in tallies]), honest_methods(tallies)
-    out = ["| rewards, rate, rows | intervals of | number | hold | others: how many hold, at which part of our width |"]
-    out.append("|---|---|---:|---:|---|")
-    for (cell, of, tally), bad in zip(lines, failed, strict=True):
-        rest = ", ".join(
-            f"{name} {tally.coverage(name):.1%} at {tally.width(name) / tally.width():.2f}"
-            for name in tally.hits if name != OURS
-        )  # fmt: skip
-        number, held = len(tally.held()), f"{tally.coverage():.1%}{' **too few**' if bad else ''}"
-        out.append(f"| {cell.name()} | {of} | {number:,} | {held} | {rest} |")
-    ratios = [tally.width() / min(tally.width(m) for m in tally.hits if m in honest | {OURS}) for tally in tallies]
-    lowest = min(tally.coverage() for tally in tallies)
-    beside = ", ".join(sorted(honest - {OURS})) or "none"
-    words = f"{sum(failed)} of {len(lines)} lines have too few; the lowest share is {lowest:.1%}. Of the other methods"
-    wide = f"Our median width is at most {max(ratios):.2f} times that of the narrowest honest method."
-    out += ["", f"{words} honest everywhere: {beside}. {wide}"]
-    return out
-
-
-def main() -> None:
-    lines: list[tuple[Cell, str, Tally]] = []
-    for number, cell in enumerate(CELLS):
-        for of, tally in measure(number, cell.runs // 20 if "--quick" in sys.argv else cell.runs).items():
-            lines.append((cell, of, tally))
-            print(cell.name(), of, f"{tally.coverage():.1%}", f"{time.process_time():.0f} s", flush=True)
-    text = "\n".join(table(lines))
-    print(text)
-    if not {"--dry", "--quick"} & set(sys.argv):
-        head, rest = PAGE.read_text(encoding="utf-8").split("<!-- coverage: fit -->\n", 1)
-        tail = rest.split("<!-- end of coverage -->", 1)[1]
-        PAGE.write_text(f"{head}<!-- coverage: fit -->\n{text}\n<!-- end of coverage -->{tail}", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
