@@ -61,7 +61,7 @@ class Profile:
         self.channels, self.counts = channels, counts
         sizes = np.diff(channels.offset)
         self.arm: Ints = np.repeat(np.arange(len(sizes)), sizes)
-        self.pulls: Floats = np.bincount(self.arm, weights=counts, minlength=len(sizes))
+        self.pulls: Floats = np.bincount(self.arm, weights=counts, minlength=len(sizes)).astype(float)
         self.arms = np.flatnonzero(self.pulls).tolist()
         self.learned = bool(channels.observations.size) and bool(np.isfinite(channels.observations[self.arms]).any())
         self.matrices: dict[int, Floats] = {k: channels.matrix(k) for k in self.arms}
@@ -166,15 +166,15 @@ class Profile:
     def fit(self) -> float:
         """How likely so large a misfit is where the model is right (and channels are as uncertain as they say), at most."""
         mean, variance = self._expected
-        return float(stats.gamma.sf(self._raw, mean * mean / variance, scale=variance / mean))
+        return float(stats.gamma.sf(self._first, mean * mean / variance, scale=variance / mean))
 
     @cached_property
-    def _raw(self) -> float:
+    def _first(self) -> float:
         return self.misfit
 
     def _allow_for_misfit(self) -> None:
         """Overdispersion that makes the misfit what its degrees of freedom let expect."""
-        mean, raw = self._expected[0], self._raw
+        mean, raw = self._expected[0], self._first
         _ = self.fit
         free = int(sum(np.count_nonzero(self.matrices[k].any(axis=1)) - 1 for k in self.arms))
         self.freedom = max(free - (self._rank(self.p) - 1), 0)
@@ -207,6 +207,8 @@ class Profile:
 
     def interval(self, atoms: list[int], confidence: float) -> tuple[float, float]:
         """The ends for the sum of some values' shares."""
+        if not self.arms:
+            return 0.0, 1.0
         inside = np.zeros(len(self.p))
         inside[atoms] = 1.0
         lens = make_lens(with_look(self.channels, inside), 0.0, 1.0)
@@ -231,20 +233,24 @@ class Profile:
 
     def _outermost(self, lens: Lens, counts: Floats, g: Floats, best: Floats, most: float, confidence: float) -> Floats:
         freedom = self._rank(best) - 1
-        extra, most_extra = min(max(freedom, 1), FIRST), freedom
+        extra, farthest = min(max(freedom, 1), FIRST), freedom
         while True:
-            law, z = best.copy(), np.zeros(len(counts))
-            delta = 0.5 * self._quantile(extra, confidence)
-            lift(lens, counts, float(counts.sum()), g, delta, most, law, z)
+            law = self._law_at(lens, counts, g, best, most, 0.5 * self._quantile(extra, confidence))
             used = g[law > USED]
             cut = 1 if used.size and used.min() < used.max() else 0
             found = max(freedom - (self._rank(law) - 1 - cut), 1)
-            if found >= extra == FIRST < most_extra:  # seldom: there may be a law farther out
-                extra, most_extra = freedom, 0
+            if found >= extra == FIRST < farthest:  # seldom: there may be a law farther out
+                extra, farthest = freedom, 0
             elif found >= extra:
                 return law
             else:
                 extra = found
+
+    def _law_at(self, lens: Lens, counts: Floats, g: Floats, best: Floats, most: float, delta: float) -> Floats:
+        """The law of the largest ``g·p`` whose likelihood is delta below the most."""
+        law, z = best.copy(), np.zeros(len(counts))
+        lift(lens, counts, float(counts.sum()), g, delta, most, law, z)
+        return law
 
     def _quantile(self, extra: int, confidence: float) -> float:
         if not self.heterogeneity:
