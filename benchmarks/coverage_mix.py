@@ -24,7 +24,7 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
-from scipy import stats
+from scipy import optimize, stats
 
 import headwater as hw
 from headwater.arrays import Floats, Ints
@@ -110,8 +110,8 @@ class Tally:
     widths: dict[str, list[float]] = field(default_factory=dict)
     refused: int = 0
 
-    def add(self, method: str, low: Any, high: Any, truth: Any) -> None:
-        low, high, truth = (np.atleast_1d(x) for x in (low, high, truth))
+    def add(self, method: str, ends: Any, truth: Any) -> None:
+        low, high, truth = (np.atleast_1d(x) for x in (*ends, truth))
         self.hits.setdefault(method, []).append(bool(np.all((low <= truth + 1e-9) & (truth <= high + 1e-9))))
         self.widths.setdefault(method, []).append(float(np.mean(high - low)))
 
@@ -231,22 +231,61 @@ class Release01(Region):
         self.forecast = self.own
 
 
+def errors_in_variables(profile: Profile, j: int) -> tuple[float, float]:
+    """Least squares of frequencies on learned laws, with both covariances in full, against chi-square(1)."""
+    rows, seen = [], []
+    for k in profile.arms:
+        own = profile.arm == k
+        a, n, f = profile.matrices[k], profile.pulls[k], profile.counts[own] / profile.pulls[k]
+        z = np.maximum(a @ profile.p, 1e-6)
+        spread = (np.diag(z) - np.outer(z, z)) * (1 / n + profile.heterogeneity)
+        if k in profile.unsure:
+            spread = spread + np.tensordot(profile.p**2, profile.unsure[k], axes=1)
+        size, way = np.linalg.eigh(spread)
+        kept = size > 1e-9 * size.max()
+        root = way[:, kept].T / np.sqrt(size[kept])[:, None]
+        rows.append(root @ a)
+        seen.append(root @ f)
+    stacked, target, firm = np.concatenate(rows), np.concatenate(seen), 1e4 * max(np.abs(np.concatenate(rows)).max(), 1.0)
+    share = np.zeros(len(profile.p))
+    share[j] = 1.0
+
+    def loss(psi: float | None) -> float:
+        fixed = [np.ones(len(share))] if psi is None else [np.ones(len(share)), share]
+        to = [1.0] if psi is None else [1.0, psi]
+        p, _ = optimize.nnls(np.vstack([stacked, firm * np.array(fixed)]), np.append(target, firm * np.array(to)))
+        return float(np.sum((stacked @ p - target) ** 2)) if psi is not None else float(p[j])
+
+    at = min(max(loss(None), 0.0), 1.0)
+    most, ends = loss(at) + stats.chi2.ppf(LEVEL, 1), []
+    for far in (0.0, 1.0):
+        inside, outside = at, far
+        if loss(far) <= most:
+            inside = far
+        for _ in range(14 if inside != far else 0):
+            middle = (inside + outside) / 2
+            inside, outside = (middle, outside) if loss(middle) <= most else (inside, middle)
+        ends.append(inside)
+    return ends[0], ends[1]
+
+
 def others(channels: Channels, counts: Floats, learned: bool, j: int, p: Floats, tally: dict[str, Tally], run: int) -> None:
     """Other intervals of value j, and for all values."""
     each, always = tally["each"], tally.get("always")
     exact = channels._replace(observations=KNOWN)
     profile = Profile(exact, counts)
-    each.add("chi-square(1)", *Plain(channels, counts).interval([j], LEVEL), p[j])
+    each.add("chi-square(1)", Plain(channels, counts).interval([j], LEVEL), p[j])
     if learned:
-        each.add("channels as if exact", *profile.interval([j], LEVEL), p[j])
+        each.add("errors in variables", errors_in_variables(Profile(channels, counts), j), p[j])
+        each.add("channels as if exact", profile.interval([j], LEVEL), p[j])
     if run < DRAWN:
         drawn = posterior_draws(exact, counts.astype(np.int64), alpha=0.5, draws=400, seed=run)[:, j]
-        each.add("posterior", *np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]), p[j])
+        each.add("posterior", np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]), p[j])
     region = Release01(profile)
     ends = [region.interval([i], LEVEL) if region.slack(LEVEL) > 0 else (0.0, 1.0) for i in range(len(p))]
-    each.add("release 0.1", *ends[j], p[j])
+    each.add("release 0.1", ends[j], p[j])
     if always is not None:
-        always.add("release 0.1", *zip(*ends, strict=True), p)
+        always.add("release 0.1", np.array(ends).T, p)
 
 
 def measure(number: int, runs: int) -> dict[str, Tally]:
@@ -267,7 +306,7 @@ def measure(number: int, runs: int) -> dict[str, Tally]:
                 continue
             values = found.values if holds != "each" else found.values[j : j + 1]
             truth = p if holds != "each" else p[j : j + 1]
-            tally[holds].add(OURS, [v.low for v in values], [v.high for v in values], truth)
+            tally[holds].add(OURS, ([v.low for v in values], [v.high for v in values]), truth)
         channels = channels_of(problem)
         counts = np.concatenate([seen[k, : len(v)] * (1 - doubted[k]) for k, v in enumerate(channels.values)]).astype(float)
         others(channels, counts, cell.rows is not None, j, p, tally, run)
@@ -313,10 +352,10 @@ def table(lines: list[tuple[Cell, str, Tally]]) -> list[str]:
     """A row for each cell and kind of interval; other methods with the part of our width that theirs is."""
     lines = [line for line in lines if OURS in line[2].hits]
     failed = holm([tally.chance() for _, _, tally in lines])
-    out = [
-        "| channels, arms, segments, rewards | holds for | stated | no mix fits | hold | width | others: hold, at which part of our width |"
-    ]  # noqa: E501
-    out.append("|---|---|---:|---:|---:|---:|---|")
+    heads = (
+        "| channels, arms, segments, rewards | holds for | stated | no mix fits | hold | width | others: hold, at which part"
+    )
+    out = [f"{heads} of our width |", "|---|---|---:|---:|---:|---:|---|"]
     ratios: list[float] = []
     dishonest: set[str] = set()
     for kind in ("each", "all", "always"):

@@ -80,7 +80,7 @@ class Profile:
         return np.concatenate([self.matrices[k] for k in self.arms])
 
     @cached_property
-    def _unsure(self) -> dict[int, Floats]:
+    def unsure(self) -> dict[int, Floats]:
         """What the laws of learned arms may be wrong by, (J, M, M) for an arm: their covariances.
 
         A cell's law is taken to have been estimated from one reward more, of the arm's law over all values: where nothing was
@@ -106,10 +106,10 @@ class Profile:
         tau = np.ones(len(self.pulls))
         for k in self.arms:
             r = self.heterogeneity
-            if k in self._unsure:
+            if k in self.unsure:
                 z = np.maximum(self.matrices[k] @ p, LEAST)
                 # largest eigenvalue of V(z)^-1/2 C V(z)^-1/2 on the rewards that sum to nothing
-                c = np.tensordot(p * p, self._unsure[k], axes=1) / np.sqrt(z[:, None] * z)
+                c = np.tensordot(p * p, self.unsure[k], axes=1) / np.sqrt(z[:, None] * z)
                 r += float(np.linalg.eigvalsh(c)[-1])
             tau[k] = 1.0 / (1.0 + self.pulls[k] * r)
         return tau
@@ -148,7 +148,7 @@ class Profile:
             low, high = self.channels.offset[k : k + 2]
             z = np.maximum(self.z[low:high], LEAST)
             law = np.broadcast_to(z / z.sum(), (TABLES, len(z)))
-            if k in self._unsure:
+            if k in self.unsure:
                 law = self._redrawn(k, rng)
             n = rng.multinomial(int(self.pulls[k]), law)
             with np.errstate(divide="ignore", invalid="ignore"):
