@@ -36,7 +36,7 @@ HOLDS: dict[str, str] = {
 """What is to hold with the confidence stated."""
 REFUTED = 1e-3
 """A misfit this improbable under every law of X contradicts the model: the guard's own default."""
-STRANGE = 0.05
+STRANGE = 0.2
 """Learned laws may be as wrong of the public as laws learned from 1/STRANGE rewards; beyond, they contradict it."""
 
 
