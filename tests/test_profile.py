@@ -25,6 +25,7 @@ from headwater.pseudo.channels import channels_of
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 import coverage_mix
+from interval_cells import OURS
 
 WAYS: tuple[Holds, ...] = ("each", "all", "always")
 
@@ -294,10 +295,10 @@ def test_a_small_part_of_the_grid(number: int, runs: int) -> None:
 def test_the_table_says_what_failed_and_which_is_the_narrowest() -> None:
     good, bad = coverage_mix.Tally(refused=10), coverage_mix.Tally()
     for i in range(40):
-        good.add(coverage_mix.OURS, (0.0, 0.5), 0.25)
+        good.add(OURS, (0.0, 0.5), 0.25)
         good.add("wide", (0.0, 1.0), 0.25)
         good.add("narrow", (0.0, 0.1), 0.25)
-        bad.add(coverage_mix.OURS, (0.0, 0.4), 0.1 if i < 20 else 0.9)
+        bad.add(OURS, (0.0, 0.4), 0.1 if i < 20 else 0.9)
     cell = coverage_mix.CELLS[0]
     text = coverage_mix.table([(cell, "each", good), (cell, "all", bad)])
     assert "| each | 40 | 20.0% | 100.0% | 0.50 | wide 100% at 2.00, narrow 0% at 0.20 |" in text[2]

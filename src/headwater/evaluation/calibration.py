@@ -190,17 +190,17 @@ class LawCalibration(NamedTuple):
 def laws_in_words(laws: Sequence[LawCalibration]) -> str:
     """How often what was stated of the mix held, in a sentence or two."""
     runs, stated = sum(law.runs for law in laws), sum(law.stated for law in laws)
-    rounds = max(law.rounds for law in laws)
-    none = f"In {runs - stated} of {runs} runs no mix fits the rewards, and none is stated."
-    if not stated:
-        return f"What auto infers of the mix after {rounds:,} rounds: {none[0].lower()}{none[1:]}"
-    held = sum(law.held * law.stated for law in laws if law.stated) / stated
-    together = sum(law.all_inside * law.stated for law in laws if law.stated) / stated
-    return (
-        f"What auto infers of the mix after {rounds:,} rounds, stated at {laws[0].confidence:.0%} for each segment by itself "
-        f"at that moment, holds for {held:.0%} of the segments over {stated} runs; stated for all segments at once, in "
-        f"{together:.0%} of these runs. {none}"
-    )
+    rounds, sure = max(law.rounds for law in laws), laws[0].confidence
+    out = ""
+    if stated:
+        held = sum(law.held * law.stated for law in laws if law.stated) / stated
+        together = sum(law.all_inside * law.stated for law in laws if law.stated) / stated
+        out = (
+            f"What auto infers of the mix of segments, stated at {sure:.0%} after {rounds:,} rounds for each segment by itself "
+            f"at that moment, holds for {held:.0%} of the segments over {stated} runs; what it states for all segments at once, "
+            f"in {together:.0%} of these runs. "
+        )
+    return f"{out}In {runs - stated} of {runs} runs no mix fits the rewards after {rounds:,} rounds, and none is stated."
 
 
 def law_calibration(

@@ -45,6 +45,8 @@ USED = 1e-7
 """A share from which on a value counts as used by a law."""
 FEWEST = 10
 """Rewards of a cell from which on ``headwater fit`` estimates its law (``--least``)."""
+SPENT = 4.0
+"""Rewards of a cell that say how far it is to be shrunk: errors of laws learned from 10 to 20 were a third larger without."""
 TURNS = 8
 """How often the worth of the rewards is taken anew at the law found."""
 FIRST = 6
@@ -98,8 +100,8 @@ class Profile:
 
     def _observations(self, k: int) -> Floats:
         """How many rewards each of an arm's laws rests on, (J, 1); very many where it is known."""
-        n = self.channels.observations[k]
-        return np.where(n < FEWEST, 0.0, np.minimum(n, 1e15))[:, None]
+        n = np.minimum(self.channels.observations[k], 1e15)
+        return np.where(n < FEWEST, 0.0, n * n / (n + SPENT))[:, None]
 
     def worth(self, p: Floats) -> Floats:
         """The part of its number that each arm's rewards are worth if X has law p: tau, (K,)."""

@@ -120,7 +120,7 @@ def _stated(found: Evaluation) -> str:
         )
     if found.laws:
         rows = "".join(
-            f"<tr><td>{html.escape(law.population)}</td>{_law_cells(law)}"
+            f"<tr><td>{html.escape(law.population)}</td>{law_cells(law)}"
             f"<td class=number>{law.contradicted:.0%}</td><td class=number>{law.doubted:.0%}</td></tr>"
             for law in found.laws
         )
@@ -138,7 +138,8 @@ def _stated(found: Evaluation) -> str:
     return f"<section id=stated><h2>Is what was stated so?</h2>{parts}</section>"
 
 
-def _law_cells(law: LawCalibration) -> str:
+def law_cells(law: LawCalibration) -> str:
+    """What one population's intervals came to; dashes where none was stated."""
     if not law.stated:
         return "<td class=number>–</td>" * 3
     return (
