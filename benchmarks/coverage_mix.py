@@ -180,6 +180,7 @@ def learned_problem(cell: Cell, law: Floats, rng: np.random.Generator) -> hw.Pro
             "outcomes": channel.outcomes.tolist(),
             "probabilities": channel.probabilities.tolist(),
             "observations": channel.effective.tolist(),
+            "mean_high": np.clip(channel.mean_high, channel.mean, channel.outcomes.max()).tolist(),
         }
     return hw.Problem(latent=hw.Discrete([f"segment {j}" for j in range(cell.segments)]), arms=arms)
 

@@ -244,7 +244,30 @@ def test_the_control_group_bounds_what_rewards_can_tell() -> None:
     for rows, pulls in ((30, 2_000), (30, 200_000), (3000, 200_000)):
         found = law_of(learned(law, rows, np.random.default_rng(1)), draw(law, mix, pulls, np.random.default_rng(2)))
         widths.append(np.mean([v.high - v.low for v in found.values]))
-    assert widths[1] > 0.6 * widths[0] and widths[2] < 0.4 * widths[1]
+    assert widths[1] > 0.5 * widths[0] and widths[2] < 0.5 * widths[1]
+
+
+def test_errors_of_frequencies_do_not_draw_the_mix_together() -> None:
+    """Fifty arms that hardly tell segments apart, laws as they were counted: a slope is weakened, and it held in 2 %."""
+    rng, held, mix = np.random.default_rng(3), 0, np.array([0.9, 0.1])
+    for _ in range(40):
+        base = rng.uniform(0.2, 0.8, (50, 1))
+        law = clicks(base + 0.05 * rng.normal(size=(50, 2)))
+        counts = rng.multinomial(200, law) + 1e-6
+        problem = problem_of(counts / counts.sum(axis=2, keepdims=True), np.full((50, 2), 200))
+        value = law_of(problem, draw(law, mix, 1000, rng)).values[0]
+        held += value.low <= 0.9 <= value.high
+    assert not misses(held, 40), held
+
+
+def test_laws_that_hardly_differ_say_nothing() -> None:
+    rng = np.random.default_rng(3)
+    law = clicks(np.tile(rng.uniform(0.2, 0.8, (30, 1)), 2))
+    counts = rng.multinomial(50, law) + 1e-6
+    found = law_of(
+        problem_of(counts / counts.sum(axis=2, keepdims=True), np.full((30, 2), 50)), draw(law, np.array([0.9, 0.1]), 1000, rng)
+    )
+    assert [(v.low, v.high) for v in found.values] == [(0, 1), (0, 1)] and "nothing can be said yet" in found.notes[-1]
 
 
 def test_cells_that_were_not_estimated_say_nothing() -> None:

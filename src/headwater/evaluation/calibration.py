@@ -197,8 +197,8 @@ def laws_in_words(laws: Sequence[LawCalibration]) -> str:
         together = sum(law.all_inside * law.stated for law in laws if law.stated) / stated
         out = (
             f"What auto infers of the mix of segments, stated at {sure:.0%} after {rounds:,} rounds for each segment by itself "
-            f"at that moment, holds for {held:.0%} of the segments over {stated} runs; what it states for all segments at once, "
-            f"in {together:.0%} of these runs. "
+            f"at that moment, holds for {held:.0%} of the segments over {stated} runs; what it states for all segments at "
+            f"once, in {together:.0%} of these runs. "
         )
     return f"{out}In {runs - stated} of {runs} runs no mix fits the rewards after {rounds:,} rounds, and none is stated."
 

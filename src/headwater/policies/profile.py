@@ -216,7 +216,39 @@ class Profile:
         lens = make_lens(with_look(self.channels, inside), 0.0, 1.0)
         high = self._end(lens, inside, np.array([HALF, 0.0]), confidence)
         low = 1.0 - self._end(lens, 1.0 - inside, np.array([0.0, HALF]), confidence)
-        return max(low, 0.0), min(high, 1.0)
+        return self._unweakened(atoms, max(low, 0.0), min(high, 1.0))
+
+    def _unweakened(self, atoms: list[int], low: float, high: float) -> tuple[float, float]:
+        """The interval, and where it would be were what columns of frequencies differ by reduced by their own errors.
+
+        Errors of a regressor weaken a slope: shares are drawn towards the law c that has the least noise, by what part of the
+        differences between columns is noise. Laws that were shrunk have no such effect, so that both are allowed for.
+        """
+        if not self._noise.any() or len(atoms) == len(self.p):
+            return low, high
+        c = (1.0 / np.maximum(self._noise, LEAST)) / np.sum(1.0 / np.maximum(self._noise, LEAST))
+        inside = np.isin(np.arange(len(c)), atoms)
+        middle = float(c[inside].sum())
+        d = np.where(inside, c / middle, -c / max(1.0 - middle, LEAST))
+        worth = (self.tau * self.pulls)[self.arm[np.isin(self.arm, self.arms)]]
+        z = np.maximum(self.rows @ self.p, LEAST)
+        noise, seen = float(self._noise @ d**2), float(np.sum(worth / z * (self.rows @ d) ** 2))
+        parts = sum(len(self.matrices[k]) - 1 for k in self.channels.raw if k in self.matrices)
+        kept = 1.0 - noise / max(seen, LEAST) * (1.0 + 2.0 * np.sqrt(2.0 / parts))
+        if kept < 0.1:
+            return 0.0, 1.0
+        ends = [middle + (end - middle) / kept for end in (low, high)]
+        return max(min(low, ends[0]), 0.0), min(max(high, ends[1]), 1.0)
+
+    @cached_property
+    def _noise(self) -> Floats:
+        """What errors of laws that may be frequencies add to the information on each value, (J,)."""
+        out = np.zeros(len(self.p))
+        for k in self.channels.raw:
+            if k in self.unsure:
+                z = np.maximum(self.matrices[k] @ self.p, LEAST)
+                out += self.tau[k] * self.pulls[k] * np.einsum("jmm,m->j", self.unsure[k], 1 / z)
+        return out
 
     def _end(self, lens: Lens, g: Floats, look: Floats, confidence: float) -> float:
         """The largest ``g·p`` that is kept, g of 0 and 1."""

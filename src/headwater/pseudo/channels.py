@@ -23,7 +23,8 @@ class Channels(NamedTuple):
     Column j holds the rows ``row[start[j]:start[j + 1]]`` with probabilities ``weight`` of the same places, by ascending row.
     ``error`` (K, J) is the standard error of ``g``, and ``strain`` (K, J) how much likelihood it costs a reward on average, 0
     where arms are known; ``observations`` (K, J) is how many rewards each law rests on, inf where it is known. All three are
-    ``KNOWN`` where all arms are.
+    ``KNOWN`` where all arms are. ``raw`` lists the learned arms that do not say what their means are at most: those whose laws
+    may be frequencies as they were counted, not shrunk as ``headwater fit`` does.
     """
 
     values: list[Floats]
@@ -35,6 +36,7 @@ class Channels(NamedTuple):
     error: Floats = KNOWN
     strain: Floats = KNOWN
     observations: Floats = KNOWN
+    raw: tuple[int, ...] = ()
 
     def matrix(self, k: int) -> Floats:
         """Arm k's channel in full, shape (M_k, J): its columns sum to 1."""
@@ -83,7 +85,7 @@ def _build(problem: Problem) -> Channels:
     return Channels(values, g, offsets, starts, rows, weight[order], *_errors(problem))
 
 
-def _errors(problem: Problem) -> tuple[Floats, Floats, Floats]:
+def _errors(problem: Problem) -> tuple[Floats, Floats, Floats, tuple[int, ...]]:
     """What channels that were learned may be wrong by, see :class:`Channels`.
 
     Under a Dirichlet prior that weighs as much as one observation, n of them leave the mean with a variance of v / (n + 2), v
@@ -91,7 +93,7 @@ def _errors(problem: Problem) -> tuple[Floats, Floats, Floats]:
     """
     arms = list(problem.arms.values())
     if not any(isinstance(arm, Random) and arm.observations is not None for arm in arms):
-        return KNOWN, KNOWN, KNOWN
+        return KNOWN, KNOWN, KNOWN, ()
     error, strain = np.zeros_like(problem.rewards), np.zeros_like(problem.rewards)
     observations = np.full_like(problem.rewards, np.inf)
     for k, arm in enumerate(arms):
@@ -102,4 +104,6 @@ def _errors(problem: Problem) -> tuple[Floats, Floats, Floats]:
             error[k] = np.sqrt(np.sum(law * (arm.outcomes - mean[:, None]) ** 2, axis=1) / (n + 2.0))
             strain[k] = (size - 1) / (2.0 * (n + 1.0))
             observations[k] = n
-    return error, strain, observations
+    rows = enumerate(arms)
+    raw = tuple(k for k, a in rows if isinstance(a, Random) and a.observations is not None and a.mean_high is None)
+    return error, strain, observations, raw
