@@ -315,6 +315,10 @@ def test_latent_shows_what_the_rewards_say(run: Run, ads: Path, state: Path) -> 
     assert set(data["values"]) == {"student", "worker", "retiree"}
     assert data["alike"][0]["values"] == ["worker", "retiree"]
     assert data["values"]["student"]["likeliest"] == pytest.approx(0.5)
+    assert data["holds"] == "each" and "each value by itself, at this moment" in " ".join(got.out.split())
+    always = run("latent", ads, "--state", state, "--holds", "always")
+    assert "all values at once, at all times" in " ".join(always.out.split())
+    check_refusal(run("latent", ads, "--state", state, "--holds", "never"), 'error: holds: got "never"; expected "each"')
 
 
 def test_latent_names_doubted_arms(run: Run, ads: Path, state: Path) -> None:

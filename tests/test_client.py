@@ -40,6 +40,7 @@ def test_from_a_problem_to_a_report(service: Running) -> None:
         assert client.switch_arm(name, "video", enabled=False)["arms"]["video"] is False
         assert client.explanation(name)["rounds"] == 6
         assert client.latent(name, 0.9)["confidence"] == 0.9
+        assert client.latent(name, holds="all")["holds"] == "all"
         assert client.report(name)["decisions"] == 8
         assert client.campaign(name)["rewards"] == 6
         assert name in [one["id"] for one in client.campaigns()]

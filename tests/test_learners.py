@@ -615,9 +615,10 @@ def test_what_x_is_from_any_policy(name: str) -> None:
     assert [v.name for v in law.values] == POINTS and law.confidence == 0.95 and not law.contradicted
     assert sum(v.likeliest for v in law.values) == pytest.approx(1)
     assert all(0 <= v.low <= v.likeliest <= v.high <= 1 for v in law.values)
-    assert str(law).startswith("The law of X (95 % confidence, at all times at once):\n  x1: 0.")
+    assert str(law).startswith("The law of X (95 % confidence, each value by itself, at this moment):\n  x1: 0.")
     body = json.loads(json.dumps(law.to_dict(), allow_nan=False))
-    assert set(body) == {"confidence", "values", "alike", "contradicted"} and set(body["values"]) == set(POINTS)
+    more = {"holds", "kind", "fit", "heterogeneity", "notes"}
+    assert set(body) == {"confidence", "values", "alike", "contradicted"} | more and set(body["values"]) == set(POINTS)
     wide = policy.latent(0.999)
     assert all(a.low <= b.low + 1e-6 and b.high <= a.high + 1e-6 for a, b in zip(wide.values, law.values, strict=True))
     explained = policy.explain()

@@ -329,7 +329,15 @@ def test_what_is_known(service: Running) -> None:
     assert told["rounds"] == 80
     assert told["chosen"] in told["text"]
     law = service.get(f"/v1/campaigns/{campaign}/latent?confidence=0.9")
-    assert law["confidence"] == 0.9
+    assert (
+        law["confidence"] == 0.9
+        and law["holds"] == "each"
+        and law["kind"] == "90 % confidence, each value by itself, at this moment"
+    )
+    always = service.get(f"/v1/campaigns/{campaign}/latent?confidence=0.9&holds=always")
+    assert always["kind"] == "90 % confidence, all values at once, at all times"
+    assert all(always["values"][name]["low"] <= one["low"] + 1e-6 for name, one in law["values"].items())
+    assert service.get(f"/v1/campaigns/{campaign}/latent?holds=never", 422)["error"]["code"] == "invalid"
     assert sum(value["likeliest"] for value in law["values"].values()) == pytest.approx(1)
     assert service.get(f"/v1/campaigns/{campaign}/latent?confidence=2", 422)["error"]["code"] == "invalid"
     report = service.get(f"/v1/campaigns/{campaign}/report")

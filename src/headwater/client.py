@@ -173,9 +173,9 @@ class Client:
         """What would be shown next, and where every arm stands; ``text`` is for people."""
         return self._read(campaign, "/explanation")
 
-    def latent(self, campaign: str, confidence: float = 0.95) -> dict[str, Any]:
-        """Who comes: the likeliest mix of X, with intervals."""
-        return self._read(campaign, f"/latent?confidence={confidence}")
+    def latent(self, campaign: str, confidence: float = 0.95, holds: str = "each") -> dict[str, Any]:
+        """Who comes: the likeliest mix of X, with intervals that hold for "each" value, for "all" at once, or "always"."""
+        return self._read(campaign, f"/latent?confidence={confidence}&holds={holds}")
 
     def report(self, campaign: str) -> dict[str, Any]:
         """Which arm is best and how sure that is, means with intervals, regret avoided, alarms."""

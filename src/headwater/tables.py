@@ -142,7 +142,7 @@ def print_latent(policy: Policy, law: LatentLaw) -> None:
         table.add_column(Text(heading), justify="right")
 
     def row(name: str, value: Value) -> None:
-        ends = ("–", "–") if law.contradicted else (_fixed(value.low), _fixed(value.high))
+        ends = (_fixed(value.low), _fixed(value.high)) if value.stated else ("–", "–")
         table.add_row(Text(name), _fixed(value.likeliest), *ends)
 
     for value in law.values[:MOST]:
@@ -154,11 +154,10 @@ def print_latent(policy: Policy, law: LatentLaw) -> None:
     console.print(table)
     if len(law.values) > MOST:
         console.print(f"… {len(law.values) - MOST} more values; --json has them all.")
-    if law.contradicted:
-        console.print(Text("No law of X fits these rewards: the model is wrong about some arm.", style="bold yellow"))
-    else:
-        note = f"The intervals hold with {100 * law.confidence:g} % confidence, all of them and at all times at once."
-        console.print(Text(note, style="dim"))
+    if not law.contradicted:
+        console.print(Text(f"Intervals: {law.kind}.", style="dim"))
+    for note in law.notes:
+        console.print(Text(note, style="bold yellow" if law.contradicted else "dim"))
     if law.alike:
         console.print(Text("Values that stand together look the same to every arm pulled so far: only their sum can be known."))
     console.print(Text(_doubts(policy.doubted, policy.suspects), style="bold yellow" if policy.doubted else "dim"))

@@ -127,11 +127,14 @@ def latent(
     file: File,
     state: State,
     confidence: Annotated[float, typer.Option(help="How sure the intervals are to hold, between 0 and 1.")] = 0.95,
+    holds: Annotated[
+        str, typer.Option(help="What is to hold: each value's interval, or all at once, at this moment; or all always.")
+    ] = "each",
     as_json: Json = False,
 ) -> None:
     """What a policy's rewards say about X: how likely each value is, what no pulled arm tells apart, doubted arms."""
     policy = _stored_policy(file, state)
-    law = policy.latent(confidence)
+    law = policy.latent(confidence, holds)  # type: ignore[arg-type]  # what is wrong with it is said there
     if as_json:
         about = {"policy": policy.spec.title, "rounds": policy.rounds}
         print_json({**about, **law.to_dict(), "doubted": policy.doubted, "suspects": policy.suspects})

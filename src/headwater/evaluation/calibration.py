@@ -21,7 +21,7 @@ from headwater.evaluation.replay import replay_model
 from headwater.intervals import binomial_intervals, mean_intervals
 from headwater.policies.auto import spec_for
 from headwater.policies.evidence import evidence_of
-from headwater.policies.inference import latent_law
+from headwater.policies.inference import Holds, LatentLaw, latent_law
 from headwater.policies.rules import Spec
 from headwater.problem import Random
 from headwater.simulation.minds import simulate_minds
@@ -33,6 +33,7 @@ __all__ = [
     "Stated",
     "channel_calibration",
     "law_calibration",
+    "laws_in_words",
     "read_stated",
 ]
 
@@ -151,10 +152,12 @@ def _agree(one: Floats, ends: tuple[Floats, Floats], other: Floats, others: tupl
 
 
 class LawCalibration(NamedTuple):
-    """What policies inferred of one population's mix of segments at the horizon, over ``runs`` runs.
+    """What policies inferred of one population's mix of segments after ``rounds`` rounds, over ``runs`` runs.
 
-    ``all_inside``: the share of runs in which every segment's interval holds its true share, which should be at least
-    ``confidence``; ``inside`` (J,) by segment; ``width`` (J,) of the intervals; ``contradicted``: runs in which no mix fits.
+    In a share ``contradicted`` of the runs no mix fitted and nothing was stated; in a share ``doubted`` the guard had spoken
+    against some arm. The rest is of the ``stated`` other runs: ``inside`` (J,), how often each segment's interval at this
+    moment holds its true share, which should be ``confidence`` of them or more; ``all_inside``, how often those intervals do
+    that are stated for all segments at once; ``width`` (J,) of the former. All are nan where nothing was stated.
     """
 
     population: str
@@ -166,10 +169,38 @@ class LawCalibration(NamedTuple):
     contradicted: float
     truth: Floats
     likeliest: Floats
+    rounds: int
+    stated: int
+    doubted: float
+
+    @property
+    def held(self) -> float:
+        """Of the intervals of single segments that were stated, the share that holds."""
+        return float(np.mean(self.inside))
 
     def to_dict(self) -> dict[str, Any]:
         out = self._asdict()
-        return out | {key: out[key].tolist() for key in ("inside", "width", "truth", "likeliest")}
+        out |= {key: out[key].tolist() for key in ("inside", "width", "truth", "likeliest")}
+        if not self.stated:
+            none = [None] * len(self.truth)
+            out |= {"all_inside": None, "inside": none, "width": none}
+        return out
+
+
+def laws_in_words(laws: Sequence[LawCalibration]) -> str:
+    """How often what was stated of the mix held, in a sentence or two."""
+    runs, stated = sum(law.runs for law in laws), sum(law.stated for law in laws)
+    rounds, sure = max(law.rounds for law in laws), laws[0].confidence
+    out = ""
+    if stated:
+        held = sum(law.held * law.stated for law in laws if law.stated) / stated
+        together = sum(law.all_inside * law.stated for law in laws if law.stated) / stated
+        out = (
+            f"What auto infers of the mix of segments, stated at {sure:.0%} after {rounds:,} rounds for each segment by itself "
+            f"at that moment, holds for {held:.0%} of the segments over {stated} runs; what it states for all segments at "
+            f"once, in {together:.0%} of these runs. "
+        )
+    return f"{out}In {runs - stated} of {runs} runs no mix fits the rewards after {rounds:,} rounds, and none is stated."
 
 
 def law_calibration(
@@ -192,23 +223,36 @@ def law_calibration(
     for population in populations:
         model = replay_model(people, population)
         minds = simulate_minds(model, spec, horizon=horizon, replications=runs, seed=seed, threads=threads)
-        laws = [
-            latent_law(known, seen, people.segments, doubted, confidence)
-            for seen, doubted in zip(minds.seen, minds.doubted, strict=True)
-        ]
-        ends = np.array([[(v.low, v.high, v.likeliest) for v in law.values] for law in laws])
-        inside = (ends[..., 0] <= population.mix + 1e-9) & (population.mix - 1e-9 <= ends[..., 1])
+        found: dict[Holds, list[LatentLaw]] = {"each": [], "all": []}
+        for seen, doubted in zip(minds.seen, minds.doubted, strict=True):
+            for holds, laws in found.items():
+                laws.append(latent_law(known, seen, people.segments, doubted, confidence, holds))
+        each, together = (_ends(laws) for laws in found.values())
+        stated = ~np.isnan(each[:, 0, 0])
+        inside, all_inside = (
+            (ends[stated, :, 0] <= population.mix + 1e-9) & (population.mix - 1e-9 <= ends[stated, :, 1])
+            for ends in (each, together)
+        )
+        some, nothing = bool(stated.any()), np.full(len(population.mix), np.nan)
         out.append(
             LawCalibration(
                 population.name,
                 confidence,
                 runs,
-                float(inside.all(axis=1).mean()),
-                inside.mean(axis=0),
-                (ends[..., 1] - ends[..., 0]).mean(axis=0),
-                float(np.mean([law.contradicted for law in laws])),
+                float(all_inside.all(axis=1).mean()) if some else np.nan,
+                inside.mean(axis=0) if some else nothing,
+                (each[stated, :, 1] - each[stated, :, 0]).mean(axis=0) if some else nothing,
+                float(1 - stated.mean()),
                 population.mix,
-                ends[..., 2].mean(axis=0),
+                each[..., 2].mean(axis=0),
+                horizon,
+                int(stated.sum()),
+                float(minds.doubted.any(axis=1).mean()),
             )
         )
     return out
+
+
+def _ends(laws: Sequence[LatentLaw]) -> Floats:
+    """Low, high and likeliest of every value, (N, J, 3)."""
+    return np.array([[(v.low, v.high, v.likeliest) for v in law.values] for law in laws])

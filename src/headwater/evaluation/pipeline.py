@@ -14,6 +14,7 @@ from headwater.evaluation.calibration import (
     LawCalibration,
     channel_calibration,
     law_calibration,
+    laws_in_words,
     read_stated,
 )
 from headwater.evaluation.data import Crowd, Rows
@@ -31,7 +32,7 @@ from headwater.simulation import check_number
 __all__ = ["Evaluation", "LogEvaluation", "evaluate_log", "evaluate_people", "populations_of"]
 
 Progress = Callable[[str, float], None]
-LAW_ROUNDS, LAW_RUNS = 2000, 20
+LAW_ROUNDS, LAW_RUNS = 20_000, 20
 GUARD_ROUNDS, GUARD_RUNS = 5000, 20
 
 
@@ -64,11 +65,7 @@ class Evaluation:
                 f"and {self.channels.means:.0%} of the means per arm and segment hold on held-out people."
             )
         if self.laws:
-            held = np.mean([law.all_inside for law in self.laws])
-            out.append(
-                f"What auto infers of the mix of segments, stated at {self.laws[0].confidence:.0%}, holds for all segments at "
-                f"once in {held:.0%} of {sum(law.runs for law in self.laws)} runs."
-            )
+            out.append(laws_in_words(self.laws))
         return out + _guarded(self.guard)
 
     def warnings(self) -> list[str]:

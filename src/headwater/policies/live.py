@@ -24,7 +24,7 @@ from headwater.policies.auto import is_learned
 from headwater.policies.evidence import evidence_of
 from headwater.policies.explanation import Explanation, explain, explain_learner
 from headwater.policies.indices import kl_ucb_index
-from headwater.policies.inference import LatentLaw, latent_law
+from headwater.policies.inference import Holds, LatentLaw, check_holds, latent_law
 from headwater.policies.learner import Learner, learner_for, twin
 from headwater.policies.many import Many, check_many
 from headwater.policies.mind import EAGER
@@ -300,8 +300,13 @@ class Policy:
             return []
         return [self.names[k] for k in suspects_of(self.evidence, self.learner, self.seen)]
 
-    def latent(self, confidence: float = 0.95) -> LatentLaw:
-        """What the rewards say about the law of X: likeliest probabilities, intervals, and what no pulled arm tells apart."""
+    def latent(self, confidence: float = 0.95, holds: Holds = "each") -> LatentLaw:
+        """What the rewards say about the law of X: likeliest probabilities, intervals, and what no pulled arm tells apart.
+
+        ``holds`` says what has the confidence: "each" value's interval by itself, at this moment; "all" of them at once, at
+        this moment; or all of them at once "always", whenever one looks (where channels are known).
+        """
+        check_holds(holds)
         if not is_number(confidence) or not 0 < confidence < 1:
             raise ProblemError(f"confidence: got {shown(confidence)}; expected a number between 0 and 1")
         if self.table is None or not isinstance(self.model, FiniteModel):
@@ -313,7 +318,7 @@ class Policy:
         assert not isinstance(latent, Continuous)
         labels = [latent.label(j) for j in range(latent.size)]
         doubted = np.zeros(len(self.names), dtype=np.int64) if self.learner is None else self.learner.mind.doubted
-        return latent_law(known, self.seen, labels, doubted, confidence)
+        return latent_law(known, self.seen, labels, doubted, confidence, holds, arms=self.names)
 
     def explain(self, among: Sequence[str] | None = None) -> Explanation:
         """For every arm its mean, index and pseudo-reward, whether and by which arm it is excluded, in words.

@@ -24,7 +24,9 @@ class Channels(NamedTuple):
 
     Column j holds the rows ``row[start[j]:start[j + 1]]`` with probabilities ``weight`` of the same places, by ascending row.
     ``error`` (K, J) is the standard error of ``g``, and ``strain`` (K, J) how much likelihood it costs a reward on average, 0
-    where arms are known; both are ``KNOWN`` where all are.
+    where arms are known; ``observations`` (K, J) is how many rewards each law rests on, inf where it is known. All three are
+    ``KNOWN`` where all arms are. ``raw`` lists the learned arms that do not say what their means are at most: those whose laws
+    may be frequencies as they were counted, not shrunk as ``headwater fit`` does.
     """
 
     values: list[Floats]
@@ -35,6 +37,8 @@ class Channels(NamedTuple):
     weight: Floats
     error: Floats = KNOWN
     strain: Floats = KNOWN
+    observations: Floats = KNOWN
+    raw: tuple[int, ...] = ()
 
     def matrix(self, k: int) -> Floats:
         """Arm k's channel in full, shape (M_k, J): its columns sum to 1."""
@@ -79,12 +83,11 @@ def _build(problem: Problem) -> Channels:
     row, column, weight = np.concatenate(found), np.concatenate(columns), np.concatenate(weights)
     order = np.lexsort((row, column))
     start = np.concatenate([[0], np.cumsum(np.bincount(column, minlength=g.shape[1]))])
-    error, strain = _errors(problem)
     offsets, starts, rows = np.array(offset), start.astype(np.int64), row[order].astype(np.int64)
-    return Channels(values, g, offsets, starts, rows, weight[order], error, strain)
+    return Channels(values, g, offsets, starts, rows, weight[order], *_errors(problem))
 
 
-def _errors(problem: Problem) -> tuple[Floats, Floats]:
+def _errors(problem: Problem) -> tuple[Floats, Floats, Floats, tuple[int, ...]]:
     """What channels that were learned may be wrong by, see :class:`Channels`.
 
     Under a Dirichlet prior that weighs as much as one observation, n of them leave the mean with a variance of v / (n + 2), v
@@ -92,8 +95,9 @@ def _errors(problem: Problem) -> tuple[Floats, Floats]:
     """
     arms = list(problem.arms.values())
     if not any(isinstance(arm, Random) and arm.observations is not None for arm in arms):
-        return KNOWN, KNOWN
+        return KNOWN, KNOWN, KNOWN, ()
     error, strain = np.zeros_like(problem.rewards), np.zeros_like(problem.rewards)
+    observations = np.full_like(problem.rewards, np.inf)
     for k, arm in enumerate(arms):
         if isinstance(arm, Random) and arm.observations is not None:
             n, size = arm.observations, len(arm.outcomes)
@@ -103,4 +107,7 @@ def _errors(problem: Problem) -> tuple[Floats, Floats]:
             if arm.mean_high is not None:  # rewards too rare to have been seen say nothing about their own spread
                 error[k] = np.maximum(error[k], (arm.mean_high - arm.probabilities @ arm.outcomes) / STATED)
             strain[k] = (size - 1) / (2.0 * (n + 1.0))
-    return error, strain
+            observations[k] = n
+    rows = enumerate(arms)
+    raw = tuple(k for k, a in rows if isinstance(a, Random) and a.observations is not None and a.mean_high is None)
+    return error, strain, observations, raw

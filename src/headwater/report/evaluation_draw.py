@@ -102,7 +102,7 @@ def draw_laws(laws: Sequence[LawCalibration], segments: Sequence[str]) -> Figure
     figure = Figure(figsize=(5.6, 5.2), layout="constrained", dpi=120)
     axis: Any = figure.subplots()
     for n, law in enumerate(laws[:MOST]):
-        half = law.width / 2
+        half = np.nan_to_num(law.width) / 2  # none where none was stated
         style = {"fmt": "o", "ms": 4, "elinewidth": 0.6, "alpha": 0.4, "color": colour(n)}
         label = plain_text(law.population) if len(laws) <= 8 else None
         axis.errorbar(law.truth, law.likeliest, yerr=half, label=label, **style)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from headwater.evaluation import Evaluation, LogEvaluation
+from headwater.evaluation.calibration import LawCalibration
 from headwater.evaluation.replay import Market
 from headwater.report import evaluation_draw as draw
 from headwater.report.page import document, embedded, regret_section
@@ -119,21 +120,32 @@ def _stated(found: Evaluation) -> str:
         )
     if found.laws:
         rows = "".join(
-            f"<tr><td>{html.escape(law.population)}</td><td class=number>{law.all_inside:.0%}</td>"
-            f"<td class=number>{law.inside.mean():.0%}</td><td class=number>{law.width.mean():.2f}</td>"
-            f"<td class=number>{law.contradicted:.0%}</td></tr>"
+            f"<tr><td>{html.escape(law.population)}</td>{law_cells(law)}"
+            f"<td class=number>{law.contradicted:.0%}</td><td class=number>{law.doubted:.0%}</td></tr>"
             for law in found.laws
         )
         law = found.laws[0]
         parts += (
-            f"<h3>The inferred mix</h3><p>What auto says of each segment's share after its rounds, at {law.confidence:.0%} "
-            f"confidence for all segments at once, held against the true mix in {law.runs} runs of each population.</p>"
+            f"<h3>The inferred mix</h3><p>What auto says of each segment's share after {law.rounds:,} rounds, at "
+            f"{law.confidence:.0%} confidence, held against the true mix in {law.runs} runs of each population: intervals for "
+            "each segment by itself at that moment, and for all segments at once. Where no mix fits the rewards none are "
+            "stated, and such runs are counted apart.</p>"
             f"{_picture(draw.draw_laws(found.laws, ()), 'True and inferred shares', fits=True)}"
-            "<div class=wide><table><tr><th>population</th><th class=number>all hold</th><th class=number>of each, hold</th>"
-            "<th class=number>mean width</th><th class=number>no mix fits</th></tr>"
+            "<div class=wide><table><tr><th>population</th><th class=number>for each, hold</th><th class=number>mean width"
+            "</th><th class=number>for all, hold</th><th class=number>no mix fits</th><th class=number>guard spoke</th></tr>"
             f"{rows}</table></div>"
         )
     return f"<section id=stated><h2>Is what was stated so?</h2>{parts}</section>"
+
+
+def law_cells(law: LawCalibration) -> str:
+    """What one population's intervals came to; dashes where none was stated."""
+    if not law.stated:
+        return "<td class=number>–</td>" * 3
+    return (
+        f"<td class=number>{law.held:.0%}</td><td class=number>{law.width.mean():.2f}</td>"
+        f"<td class=number>{law.all_inside:.0%}</td>"
+    )
 
 
 def _guard(found: Evaluation) -> str:

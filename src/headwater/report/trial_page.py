@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headwater.evaluation.calibration import channel_calibration, law_calibration, read_stated
+from headwater.evaluation.calibration import channel_calibration, law_calibration, laws_in_words, read_stated
 from headwater.evaluation.guard import Degree
 from headwater.evaluation.pipeline import LAW_ROUNDS, LAW_RUNS
 from headwater.evaluation.trial import SINCE, STARTED, Aim, Trial
@@ -145,11 +145,7 @@ def _stated(trial: Trial) -> str:
             rounds, runs = min(run.horizon, LAW_ROUNDS), min(run.replications, LAW_RUNS)
             laws += law_calibration(people, [draw.market.population], horizon=rounds, runs=runs, seed=run.seed)
     if laws:
-        held = np.mean([law.all_inside for law in laws])
-        words += (
-            f" What auto states of the mix after {min(trial.horizon, LAW_ROUNDS):,} rounds, at {laws[0].confidence:.0%} for "
-            f"all segments at once, holds in {held:.0%} of {sum(law.runs for law in laws)} runs."
-        )
+        words += " " + laws_in_words(laws)
     return textwrap.fill(words, WIDTH)
 
 

@@ -9,6 +9,7 @@ from anyio import to_thread
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import JSONResponse, Response
 
+from headwater.policies.inference import Holds
 from headwater.service import wire
 from headwater.service.answers import ServiceError, refusals
 from headwater.service.campaign import ARCHIVED, PAUSED, RUNNING, moment
@@ -253,10 +254,14 @@ async def read_explanation(request: Request, id: str) -> Response:  # noqa: A002
 
 
 @router.get("/campaigns/{id}/latent", response_model=dict[str, Any], responses=refusals(404), tags=["knowledge"])
-async def read_latent(request: Request, id: str, confidence: Confidence = 0.95) -> Response:  # noqa: A002
-    """Who comes: the likeliest mix of X, an interval for every value, and what looks alike."""
+async def read_latent(request: Request, id: str, confidence: Confidence = 0.95, holds: Holds = "each") -> Response:  # noqa: A002
+    """Who comes: the likeliest mix of X, an interval for every value, and what looks alike.
+
+    `holds` says what has the confidence: `each` interval by itself, at this moment; `all` of them at once, at this moment; or
+    all of them `always`. `kind` says so in words. Where no mix fits, `contradicted` is true and the ends are null.
+    """
     require(request, "read")
-    return _found(await _reading(request).look(id, "latent", confidence=confidence))
+    return _found(await _reading(request).look(id, "latent", confidence=confidence, holds=holds))
 
 
 @router.get("/campaigns/{id}/report", response_model=dict[str, Any], responses=refusals(404), tags=["knowledge"])

@@ -20,6 +20,7 @@ from headwater.errors import HeadwaterError
 from headwater.policies import Policy, from_state
 from headwater.policies.evidence import evidence_of
 from headwater.policies.indices import kl_ucb_index
+from headwater.policies.inference import Holds
 from headwater.policies.kernel import PULLS, TOTAL
 from headwater.policies.sampler import posterior_draws
 from headwater.policies.suspects import blame
@@ -98,9 +99,9 @@ def explanation_of(seen: Glimpse) -> dict[str, Any]:
     return {**told.to_dict(), "text": str(told), "disabled": seen.config.disabled}
 
 
-def latent_of(seen: Glimpse, confidence: float = CONFIDENCE) -> dict[str, Any]:
+def latent_of(seen: Glimpse, confidence: float = CONFIDENCE, holds: Holds = "each") -> dict[str, Any]:
     """What is known of X."""
-    law = seen.policy.latent(confidence)
+    law = seen.policy.latent(confidence, holds)
     return {**law.to_dict(), "text": str(law), "rounds": seen.policy.rounds}
 
 
@@ -346,7 +347,10 @@ def report_of(facts: Facts, seen: Glimpse) -> dict[str, Any]:
                 "holdout": held.get(k),
             }
         )
-    kinds = facts.kinds
+    kinds, latent = facts.kinds, _latent_or_reason(seen)
+    alarms = alarms_of(facts, seen)
+    if latent.get("contradicted") and not seen.policy.doubted:
+        alarms.append({"kind": "contradicted", "arm": None, "message": latent["notes"][0]})
     return {
         "campaign": seen.slug,
         "at": moment(time.time()),
@@ -357,8 +361,8 @@ def report_of(facts: Facts, seen: Glimpse) -> dict[str, Any]:
         "arms": arms,
         "avoided": regret_avoided(seen, laws),
         "settled": {"paid": kinds.get("paid", 0), "default": kinds.get(DEFAULT, 0), "forgotten": kinds.get(FORGOTTEN, 0)},
-        "alarms": alarms_of(facts, seen),
-        "latent": _latent_or_reason(seen),
+        "alarms": alarms,
+        "latent": latent,
     }
 
 

@@ -207,14 +207,14 @@ export function drawLatent(latent, confidence) {
   }
   const values = Object.entries(latent.values);
   const shown = values.length <= MOST_VALUES ? values : [...values].sort((a, b) => b[1].likeliest - a[1].likeliest).slice(0, MOST_VALUES);
-  put($("latent-note"), `the hidden mix, inferred; ${percent(latent.confidence ?? confidence)} intervals`);
+  put($("latent-note"), latent.contradicted ? "the hidden mix, inferred; no intervals" : `the hidden mix, inferred; intervals: ${latent.kind ?? `${percent(confidence)} confidence`}`);
   if (!read($("latent")))
     intervalChart($("latent"), {
       title: "How common each value of X is", xLabel: "% of visitors", format: (v) => `${number(v)} %`, rowHeight: 36,
-      rows: shown.map(([name, one]) => ({ name, value: 100 * one.likeliest, low: 100 * one.low, high: 100 * one.high, note: "", colour: "var(--accent)" })),
+      rows: shown.map(([name, one]) => ({ name, value: 100 * one.likeliest, low: one.low === null ? null : 100 * one.low, high: one.high === null ? null : 100 * one.high, note: "", colour: "var(--accent)" })),
     });
-  const words = latent.rounds === 0 ? ["Nothing is known of the mix yet."] : latent.alike.map((group) => `${listing(group.values)} look the same to every arm shown so far: together ${percent(group.likeliest)} (${range(group.low, group.high, percent)}).`);
-  if (latent.contradicted) words.unshift("No mix of X fits these rewards: the model is wrong about some arm.");
+  const words = latent.rounds === 0 ? ["Nothing is known of the mix yet."] : latent.alike.map((group) => `${listing(group.values)} look the same to every arm shown so far: together ${percent(group.likeliest)}${group.low === null ? "" : ` (${range(group.low, group.high, percent)})`}.`);
+  if (latent.rounds !== 0) words.push(...(latent.notes ?? []));
   if (shown.length < values.length) words.push(`The ${shown.length} commonest of ${values.length} values.`);
   fill($("latent-words"), words.map((text) => h("li", null, text)));
 }
