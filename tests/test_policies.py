@@ -15,7 +15,7 @@ from scipy import optimize, special, stats
 
 import headwater as hw
 from headwater.errors import HeadwaterError, ProblemError, RewardError
-from headwater.policies import Policy, Spec, from_state, indices, kernel, make_spec
+from headwater.policies import Policy, Spec, from_state, indices, kernel, make_spec, stored_spec
 from headwater.policies.states import sums_of_squares
 from oracle import bernoulli_index, empirical_index
 
