@@ -241,7 +241,7 @@ def errors_in_variables(profile: Profile, j: int) -> tuple[float, float]:
         z = np.maximum(a @ profile.p, 1e-6)
         spread = (np.diag(z) - np.outer(z, z)) * (1 / n + profile.heterogeneity)
         if k in profile.unsure:
-            spread = spread + np.tensordot(profile.p**2, profile.unsure[k], axes=1)
+            spread = spread + profile.error(k, profile.p)
         size, way = np.linalg.eigh(spread)
         kept = size > 1e-9 * size.max()
         root = way[:, kept].T / np.sqrt(size[kept])[:, None]

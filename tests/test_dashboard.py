@@ -274,6 +274,7 @@ def test_from_an_empty_list_to_a_campaign_that_learns(browser: Browser, tmp_path
         expect(video.locator(".sentence-of")).to_contain_text("it could not have averaged more than 1.5")
         expect(page.locator("#best")).to_contain_text("banner is")
         expect(page.locator("#latent circle")).to_have_count(3)
+        expect(page.locator("#latent-note")).to_contain_text("95 % confidence, each value by itself, at this moment")
         assert max(most.values()) == 1  # requests never pile up
 
 

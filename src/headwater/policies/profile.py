@@ -73,8 +73,9 @@ class Profile:
         used = size if size <= DENSE else 1
         self.p = np.append(np.full(used, 1.0 / used), np.zeros(size - used))
         self._settle()
-        if self.learned:
-            self._allow_for_misfit()
+        self.fit = 1.0
+        if self.arms:
+            self._judge()
 
     @cached_property
     def rows(self) -> Floats:
@@ -82,8 +83,8 @@ class Profile:
         return np.concatenate([self.matrices[k] for k in self.arms])
 
     @cached_property
-    def unsure(self) -> dict[int, Floats]:
-        """What the laws of learned arms may be wrong by, (J, M, M) for an arm: their covariances.
+    def unsure(self) -> dict[int, tuple[Floats, Floats]]:
+        """Laws of learned arms, (J, M) for an arm, and how many rewards each is taken to rest on, (J,).
 
         A cell's law is taken to have been estimated from one reward more, of the arm's law over all values: where nothing was
         seen, that is all that is known. A cell with fewer than ``FEWEST`` rewards is not estimated from them, it has the law
@@ -93,10 +94,14 @@ class Profile:
         for k in self.arms if self.learned else ():
             if np.isfinite(self.channels.observations[k]).any():
                 law, n = self.matrices[k].T, self._observations(k)
-                law = (law * n + law.mean(axis=0)) / (n + 1)
-                spread = law[:, :, None] * (np.eye(law.shape[1]) - law[:, None, :])
-                out[k] = spread / (n + 1)[:, :, None]
+                out[k] = (law * n + law.mean(axis=0)) / (n + 1), n[:, 0] + 1
         return out
+
+    def error(self, k: int, p: Floats) -> Floats:
+        """The covariance (M, M) of what a learned arm's law may be wrong by if X has law p."""
+        law, n = self.unsure[k]
+        part = p * p / n
+        return np.asarray(np.diag(part @ law) - law.T @ (part[:, None] * law))
 
     def _observations(self, k: int) -> Floats:
         """How many rewards each of an arm's laws rests on, (J, 1); very many where it is known."""
@@ -111,7 +116,7 @@ class Profile:
             if k in self.unsure:
                 z = np.maximum(self.matrices[k] @ p, LEAST)
                 # largest eigenvalue of V(z)^-1/2 C V(z)^-1/2 on the rewards that sum to nothing
-                c = np.tensordot(p * p, self.unsure[k], axes=1) / np.sqrt(z[:, None] * z)
+                c = self.error(k, p) / np.sqrt(z[:, None] * z)
                 r += float(np.linalg.eigvalsh(c)[-1])
             tau[k] = 1.0 / (1.0 + self.pulls[k] * r)
         return tau
@@ -142,7 +147,16 @@ class Profile:
         loss = np.log(self.counts[seen] / (self.pulls[self.arm[seen]] * self.z[seen]))
         return float(2 * np.sum(self.tau[self.arm[seen]] * self.counts[seen] * loss))
 
-    @cached_property
+    def _judge(self) -> None:
+        """``fit``: how likely so large a misfit is, at most, where the model is right and channels are as unsure as they say.
+
+        For learned channels, the overdispersion beside that.
+        """
+        misfit, (mean, variance) = self.misfit, self._expected()
+        self.fit = float(stats.gamma.sf(misfit, mean * mean / variance, scale=variance / mean))
+        if self.learned:
+            self._allow_for(misfit, mean)
+
     def _expected(self) -> tuple[float, float]:
         """The mean and variance of the misfit of the truth, were it the law found: rare rewards have less than chi-square's."""
         rng, total = np.random.default_rng(0), np.zeros(TABLES)
@@ -164,27 +178,15 @@ class Profile:
         out = np.einsum("j,tjm->tm", self.p, drawn / drawn.sum(axis=2, keepdims=True))
         return np.asarray(out / out.sum(axis=1, keepdims=True))
 
-    @cached_property
-    def fit(self) -> float:
-        """How likely so large a misfit is where the model is right (and channels are as uncertain as they say), at most."""
-        mean, variance = self._expected
-        return float(stats.gamma.sf(self._first, mean * mean / variance, scale=variance / mean))
-
-    @cached_property
-    def _first(self) -> float:
-        return self.misfit
-
-    def _allow_for_misfit(self) -> None:
+    def _allow_for(self, misfit: float, mean: float) -> None:
         """Overdispersion that makes the misfit what its degrees of freedom let expect."""
-        mean, raw = self._expected[0], self._first
-        _ = self.fit
         free = int(sum(np.count_nonzero(self.matrices[k].any(axis=1)) - 1 for k in self.arms))
         self.freedom = max(free - (self._rank(self.p) - 1), 0)
         self.known_part = 1.0
         if self.freedom == 0:
             return
         target = mean * self.freedom / free
-        if raw <= target:
+        if misfit <= target:
             return
         before = float(np.sum(self.tau * self.pulls))
         low, high = 1e-9, 1.0
@@ -247,7 +249,8 @@ class Profile:
         for k in self.channels.raw:
             if k in self.unsure:
                 z = np.maximum(self.matrices[k] @ self.p, LEAST)
-                out += self.tau[k] * self.pulls[k] * np.einsum("jmm,m->j", self.unsure[k], 1 / z)
+                law, n = self.unsure[k]
+                out += self.tau[k] * self.pulls[k] * (law * (1 - law) @ (1 / z)) / n
         return out
 
     def _end(self, lens: Lens, g: Floats, look: Floats, confidence: float) -> float:
@@ -290,7 +293,7 @@ class Profile:
         if not self.heterogeneity:
             return _chi_square(extra, confidence)
         # by Satterthwaite: of the variance only the overdispersed part is estimated
-        return extra * _f(extra, self.freedom / (1.0 - self.known_part) ** 2, confidence)
+        return extra * _f(extra, self.freedom / max(1.0 - self.known_part, 1e-3) ** 2, confidence)
 
 
 @lru_cache(maxsize=1000)
