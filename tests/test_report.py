@@ -52,6 +52,7 @@ def test_every_policy_has_its_look_and_an_unknown_one_gets_some_colour() -> None
     assert {*hw.policies.NAMES, "auto"} == set(POLICIES)
     assert len({each.colour for each in POLICIES.values()}) == len(POLICIES)
     assert look("c-ts (beta)") == look("c-ts")
+    assert len({look(title)[::2] for title in ("ts", "ts (estimated)", "ts (started)")}) == 3, "they stand in one figure"
     assert look("something else").colour.startswith("#") and look("something else").family == 3
 
 

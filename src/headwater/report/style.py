@@ -60,10 +60,15 @@ POLICIES = {
     "latent-ts": Look("#CC5F97", 2, "-", 2.2),
     "graves-lai": Look("#7A6A00", 2, "-.", 2.2),
 }
+VARIANTS = {
+    "ts (estimated)": Look("#3B1E5F", 1, "--", 2.0),
+    "ts (started)": Look("#B07CC6", 1, "-.", 2.0),
+}
+"""Variants that stand in one figure with each other."""
 BOUND = "#777777"
 
 
 def look(title: str) -> Look:
-    """The same policy looks the same in every figure; variants of one share its look; what is unknown gets some colour."""
-    known = POLICIES.get(title.split(" ")[0])
+    """The same policy looks the same in every figure; most variants of one share its look; what is unknown gets some colour."""
+    known = VARIANTS.get(title, POLICIES.get(title.split(" ")[0]))
     return known if known is not None else Look(PALETTE[sum(map(ord, title)) % len(PALETTE)], 3, "-", 2.0)
