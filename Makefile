@@ -33,9 +33,9 @@ tournament: $(READY)  ## docs/tournament.md: which policy is best, what wrong mo
 	@test -n "$(RESUME)" || rm -f $(addprefix results/,$(addsuffix .json,panels others random longer slope))
 	@$(BIN)/python benchmarks/tournament.py $(RESUME) --processes $(PROCESSES) --problems 0 --policies c-ucb ucb1 c-ts c-ts:sd=estimated joint-ucb joint-ucb:audit=0 graves-lai latent-ts --output results/panels.json
 	@$(BIN)/python benchmarks/tournament.py $(RESUME) --processes $(PROCESSES) --problems 0 --cases two-arms continuous --panel-runs 200 --policies c-ucb ucb1 joint-ucb --output results/others.json
-	@$(BIN)/python benchmarks/tournament.py $(RESUME) --processes $(PROCESSES) --panel-runs 0 --horizon 50000 --runs 50 --policies c-ucb joint-ucb joint-ucb:audit=0 --output results/longer.json
+	@$(BIN)/python benchmarks/tournament.py $(RESUME) --processes $(PROCESSES) --panel-runs 0 --horizon 50000 --runs 20 --policies c-ucb joint-ucb joint-ucb:audit=0 --output results/longer.json
 	@$(BIN)/python benchmarks/tournament.py $(RESUME) --processes $(PROCESSES) --panel-runs 0 --policies c-ucb ucb1 c-ts c-ts:sd=estimated joint-ucb latent-ts --output results/random.json
-	@$(BIN)/python benchmarks/audit.py --processes $(PROCESSES)
+	@$(BIN)/python benchmarks/audit.py --processes $(PROCESSES) --runs 8
 	@$(BIN)/python benchmarks/wrong_models.py --processes $(PROCESSES) --output results/wrong.json
 	@$(BIN)/python benchmarks/slope.py --processes $(PROCESSES)
 	@$(BIN)/python benchmarks/tournament_page.py

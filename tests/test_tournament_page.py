@@ -41,11 +41,13 @@ def test_the_page_is_written_from_what_was_measured(
     (tmp_path / "docs" / "figures").mkdir(parents=True)
     for module, name, words in PARTS:
         measure(module, tmp_path, name, words, monkeypatch)
+    monkeypatch.setattr(sys, "argv", ["tournament_page.py", "--commit", "commit 123abc"])
     page.main()
     text = (tmp_path / "docs" / "tournament.md").read_text(encoding="utf-8")
     found = {name: json.loads((tmp_path / "results" / f"{name}.json").read_text(encoding="utf-8")) for _, name, _ in PARTS}
     row = found["panels"]["discrete case 2"]["policies"]["joint-ucb"]
     assert f"{row['mean']:.1f} ± {row['se']:.1f}" in text and "over 3 runs" in text and "after 40 rounds" in text
+    assert "Measured at commit 123abc." in text
     assert "joint-ucb (audit=0)" in text and "The same 2 problems after 60 rounds" in text
     assert f"| {found['slope']['vector case 2']['bound']:.2f} |" in text
     assert (
