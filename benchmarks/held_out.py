@@ -95,6 +95,7 @@ def main() -> None:
     parser.add_argument("--horizon", type=int, default=20_000)
     parser.add_argument("--threads", type=int)
     parser.add_argument("--keep", type=Path, help="a folder that keeps every draw: what it holds is not done again")
+    parser.add_argument("--again", nargs="+", default=[], help="policies to run again all the same")
     parser.add_argument("--write", action="store_true", help="put the tables into docs/jester.md")
     options = parser.parse_args()
     for name in options.only:
@@ -115,6 +116,7 @@ def main() -> None:
                 progress=progress,
                 name=name,
                 folder=None if options.keep is None else options.keep / name,
+                again=options.again,
                 started=True,
             )
         text = trial_markdown(trial)
