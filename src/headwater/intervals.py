@@ -88,7 +88,7 @@ def mean_intervals(values: Any, counts: Any, *, low: Any, high: Any, confidence:
 
     >>> lower, upper = mean_intervals([0, 1, 5], [[302, 0, 0], [280, 20, 2]], low=0, high=5)
     >>> lower.round(3), upper.round(3)
-    (array([0.   , 0.051]), array([0.061, 0.207]))
+    (array([0.   , 0.057]), array([0.061, 0.188]))
     """
     counts = np.asarray(counts, dtype=float)
     values = np.broadcast_to(np.asarray(values, dtype=float), counts.shape)
@@ -111,7 +111,7 @@ def ratio_interval(
 
     >>> lower, upper = ratio_interval([1, 0, 2, 1] * 10, [1, 2, 5, 2] * 10, low=0, high=1)
     >>> round(lower, 3), round(upper, 3)
-    (0.325, 0.511)
+    (0.309, 0.518)
     """
     total = np.asarray(total, dtype=float)
     n = np.ones(total.shape) if count is None else count

@@ -46,7 +46,7 @@ def tell_apart(fit: Fit) -> Telling:
     >>> log = {"ad": ["a", "b"] * 100, "won": [1, 0, 0, 0] * 50, "who": ["x", "x", "y", "y"] * 50}
     >>> telling = tell_apart(hw.fit(log, arm="ad", reward="won", segment="who"))
     >>> telling.bits.round(1), float(telling.of), int(telling.by[0, 1])
-    (array([0.9, 0. ]), 1.0, 0)
+    (array([1., 0.]), 1.0, 0)
     """
     p = fit.shares
     bits, closest = [], np.zeros((len(p), len(p)))
