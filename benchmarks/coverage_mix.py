@@ -220,8 +220,10 @@ class Plain(Profile):
     def _end(self, lens: Lens, g: Floats, look: Floats, confidence: float) -> float:
         return super()._end(lens, g, np.zeros(2), confidence)
 
-    def _outermost(self, lens: Lens, counts: Floats, g: Floats, best: Floats, most: float, confidence: float) -> Floats:
-        return self._law_at(lens, counts, g, best, most, 0.5 * self._quantile(1, confidence))
+    def _outermost(
+        self, lens: Lens, counts: Floats, g: Floats, best: Floats, most: float, confidence: float, first: int
+    ) -> tuple[Floats, int]:
+        return self._law_at(lens, counts, g, best, most, 0.5 * self._quantile(1, confidence)), first
 
 
 class Release01(Region):
