@@ -63,7 +63,7 @@ fuzz: $(READY)  ## mangled tables, files and requests; CONTRIBUTING.md says what
 clean:
 	rm -rf $(VENV) results build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml constraints.txt src/headwater/__init__.py
 	@command -v $(PYTHON) >/dev/null || { echo "headwater needs Python 3.11 or later: set PYTHON=…" >&2; exit 2; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "headwater needs Python 3.11 or later; $(PYTHON) is older: set PYTHON=…" >&2; exit 2; }

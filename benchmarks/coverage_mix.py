@@ -80,14 +80,11 @@ class Cell:
 
 CELLS = (
     Cell(10, 2, 2, 0.001, 20_000),
-    Cell(10, 3, 2, 0.01, 2_000),
     Cell(4, 5, 2, 0.3, 2_000, mix="few"),
     Cell(20, 40, 4, 0.5, 10_000, mix="one"),
-    Cell(20, 40, 4, 0.5, 10_000, mix="few"),
     Cell(50, 40, 4, 0.5, 20_000),
     Cell(3, 5, 0, 0.5, 300, mix="few"),
     Cell(2, 2, 2, 0.5, 100, chosen="ucb1"),
-    Cell(10, 5, 2, 0.3, 2_000, chosen="ucb1", runs=300),
     Cell(5, 5, 0, 0.5, 1_000, chosen="c-ucb", runs=300),
     Cell(5, 3, 3, 0.5, 1_000, chosen="joint-ucb", runs=300),
     Cell(10, 3, 2, 0.02, 20_000, chosen="joint-ucb", runs=300),
@@ -220,8 +217,10 @@ class Plain(Profile):
     def _end(self, lens: Lens, g: Floats, look: Floats, confidence: float) -> float:
         return super()._end(lens, g, np.zeros(2), confidence)
 
-    def _outermost(self, lens: Lens, counts: Floats, g: Floats, best: Floats, most: float, confidence: float) -> Floats:
-        return self._law_at(lens, counts, g, best, most, 0.5 * self._quantile(1, confidence))
+    def _outermost(
+        self, lens: Lens, counts: Floats, g: Floats, best: Floats, most: float, confidence: float, first: int
+    ) -> tuple[Floats, int]:
+        return self._law_at(lens, counts, g, best, most, 0.5 * self._quantile(1, confidence)), first
 
 
 class Release01(Region):

@@ -15,7 +15,6 @@ integral is bounded from below errs to the safe side.
 from __future__ import annotations
 
 import numpy as np
-from scipy import special
 
 from headwater.arrays import Floats
 
@@ -30,10 +29,13 @@ def mixture_forecast(rows: Floats, counts: Floats, start: Floats) -> float:
 
     ``start`` (J,) is a likely law. For one coin that shows X it is exact:
 
+    >>> from scipy import special
     >>> half = special.betaln(30.5, 70.5) - special.betaln(0.5, 0.5)
     >>> round(mixture_forecast(np.eye(2), np.array([30.0, 70.0]), np.array([0.3, 0.7])) - half, 9)
     0.0
     """
+    from scipy import special
+
     seen = counts > 0
     a, n = rows[seen], counts[seen]
     prior = np.full(rows.shape[1], PRIOR)
@@ -51,5 +53,7 @@ def mixture_forecast(rows: Floats, counts: Floats, start: Floats) -> float:
 
 def _divergence(q: Floats, prior: Floats, mean_log: Floats) -> float:
     """KL(Dir(q) || Dir(prior))."""
+    from scipy import special
+
     whole = special.gammaln(q.sum()) - special.gammaln(prior.sum()) - np.sum(special.gammaln(q) - special.gammaln(prior))
     return float(whole + np.sum((q - prior) * mean_log))

@@ -187,7 +187,7 @@ def latent_law(
         profile.heterogeneity,
     )
     names = [arms[k] for k in np.flatnonzero(doubted).tolist()] if len(arms) else []
-    notes = _notes(law, profile.learned, names, pulled=bool(profile.arms))
+    notes = _notes(law, names, pulled=bool(profile.arms))
     return replace(law, notes=tuple(notes))
 
 
@@ -196,7 +196,7 @@ def _contradicted(profile: Profile) -> bool:
     return profile.fit < REFUTED and (not profile.learned or profile.heterogeneity > STRANGE)
 
 
-def _notes(law: LatentLaw, learned: bool, doubted: Sequence[str], *, pulled: bool) -> list[str]:
+def _notes(law: LatentLaw, doubted: Sequence[str], *, pulled: bool) -> list[str]:
     """Sentences on what the intervals do not say."""
     if not pulled:
         return ["Nothing is known yet." if not doubted else "Nothing is known but from arms that contradict the model."]

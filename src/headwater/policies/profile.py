@@ -28,7 +28,6 @@ from __future__ import annotations
 from functools import cached_property, lru_cache
 
 import numpy as np
-from scipy import stats
 
 from headwater.arrays import Floats, Ints
 from headwater.policies.joint import lift
@@ -49,6 +48,8 @@ SPENT = 4.0
 """Rewards of a cell that say how far it is to be shrunk: errors of laws learned from 10 to 20 were a third larger without."""
 TURNS = 8
 """How often the worth of the rewards is taken anew at the law found."""
+NEAR = 0.05
+"""How near two such worths are to be, as a part of one: an end moves by a fortieth of its distance at most."""
 FIRST = 6
 """Degrees of freedom to begin with: more are hardly ever found."""
 TABLES = 200
@@ -133,7 +134,7 @@ class Profile:
         self.p, self.z, _ = self._fit(self.lens, self.counts)
         for turn in range(TURNS if self.learned else 0):
             there = self.worth(self.p)
-            if turn and np.all(abs(there - self.tau) <= 0.03 * self.tau):
+            if turn and np.all(abs(there - self.tau) <= NEAR * self.tau):
                 break
             self.tau = np.sqrt(self.tau * there) if turn else there
             self.p, self.z, _ = self._fit(self.lens, self.counts * self.tau[self.arm])
@@ -152,6 +153,8 @@ class Profile:
 
         For learned channels, the overdispersion beside that.
         """
+        from scipy import stats  # takes longer to import than all else that a decision needs
+
         misfit, (mean, variance) = self.misfit, self._expected()
         self.fit = float(stats.gamma.sf(misfit, mean * mean / variance, scale=variance / mean))
         if self.learned:
@@ -255,31 +258,34 @@ class Profile:
 
     def _end(self, lens: Lens, g: Floats, look: Floats, confidence: float) -> float:
         """The largest ``g·p`` that is kept, g of 0 and 1."""
-        tau, law = self.tau, self.p
+        tau, law, first = self.tau, self.p, FIRST
         for _ in range(TURNS if self.learned else 1):
             counts = np.append(self.counts * tau[self.arm], look)
             best, _, most = self._fit(lens, counts)
             if g @ best >= 1.0 - USED:
                 return 1.0
-            law = self._outermost(lens, counts, g, best, most, confidence)
-            there = self.worth(law)
-            if np.all(abs(there - tau) <= 0.03 * tau):
+            law, extra = self._outermost(lens, counts, g, best, most, confidence, first)
+            there, first = self.worth(law), extra + 1
+            if np.all(abs(there - tau) <= NEAR * tau):
                 break
             tau = np.sqrt(tau * there)  # half way: a law nearer to the best may be worth much more, and the other way round
         return float(g @ law)
 
-    def _outermost(self, lens: Lens, counts: Floats, g: Floats, best: Floats, most: float, confidence: float) -> Floats:
+    def _outermost(
+        self, lens: Lens, counts: Floats, g: Floats, best: Floats, most: float, confidence: float, first: int
+    ) -> tuple[Floats, int]:
+        """The law of the largest ``g·p`` that is kept, and its degrees of freedom, sought from ``first`` downwards."""
         freedom = self._rank(best) - 1
-        extra, farthest = min(max(freedom, 1), FIRST), freedom
+        extra, farthest = min(max(freedom, 1), first), freedom
         while True:
             law = self._law_at(lens, counts, g, best, most, 0.5 * self._quantile(extra, confidence))
             used = g[law > USED]
             cut = 1 if used.size and used.min() < used.max() else 0
             found = max(freedom - (self._rank(law) - 1 - cut), 1)
-            if found >= extra == FIRST < farthest:  # seldom: there may be a law farther out
+            if found >= extra == first < farthest:  # seldom: there may be a law farther out
                 extra, farthest = freedom, 0
             elif found >= extra:
-                return law
+                return law, extra
             else:
                 extra = found
 
@@ -298,11 +304,15 @@ class Profile:
 
 @lru_cache(maxsize=1000)
 def _chi_square(freedom: int, confidence: float) -> float:
+    from scipy import stats
+
     return float(stats.chi2.ppf(confidence, freedom))
 
 
 @lru_cache(maxsize=1000)
 def _f(freedom: int, rest: float, confidence: float) -> float:
+    from scipy import stats
+
     return float(stats.f.ppf(confidence, freedom, rest))
 
 
