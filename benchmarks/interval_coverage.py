@@ -33,7 +33,11 @@ from interval_cells import GRID, OURS, Cell, Outcome
 
 ROOT = Path(__file__).parent.parent
 MODULES = ["interval_logs", "interval_fits"]
-PAGES = {"evaluate": ROOT / "docs" / "evaluate.md", "fit": ROOT / "docs" / "fit.md"}
+PAGES = {
+    "evaluate": ROOT / "docs" / "evaluate.md",
+    "fit": ROOT / "docs" / "fit.md",
+    "mix": ROOT / "docs" / "policies.md",  # which coverage_mix.py writes by itself
+}
 SLACK, RISK, WIDEST, MOST_CELLS = 0.01, 0.01, 1.3, 60
 USUAL = ("normal", "t")
 """What release 0.1 or a textbook would state."""
