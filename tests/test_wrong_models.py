@@ -141,6 +141,10 @@ def test_of_two_arms_nobody_can_tell() -> None:
     assert len(policy.doubted) == 1 and policy.suspects == ["one", "two"]
     explained = policy.explain()
     assert explained.suspects == ("one", "two") and explained.to_dict()["suspects"] == ["one", "two"]
+    (doubted,) = policy.doubted
+    other = "two" if doubted == "one" else "one"
+    note = f"That holds if the model is wrong about {doubted}; it may be {other} instead."
+    assert policy.latent().notes[-1] == note and note in str(explained)
 
 
 def test_an_arm_that_others_agree_against_is_the_only_suspect() -> None:

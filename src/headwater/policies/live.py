@@ -318,7 +318,12 @@ class Policy:
         assert not isinstance(latent, Continuous)
         labels = [latent.label(j) for j in range(latent.size)]
         doubted = np.zeros(len(self.names), dtype=np.int64) if self.learner is None else self.learner.mind.doubted
-        return latent_law(known, self.seen, labels, doubted, confidence, holds, arms=self.names)
+        law = latent_law(known, self.seen, labels, doubted, confidence, holds, arms=self.names)
+        others = [name for name in self.suspects if name not in self.doubted]
+        if law.contradicted or not others:
+            return law
+        note = f"That holds if the model is wrong about {' and '.join(self.doubted)}; it may be {' or '.join(others)} instead."
+        return replace(law, notes=(*law.notes, note))
 
     def explain(self, among: Sequence[str] | None = None) -> Explanation:
         """For every arm its mean, index and pseudo-reward, whether and by which arm it is excluded, in words.
