@@ -31,7 +31,7 @@ def mixture_forecast(rows: Floats, counts: Floats, start: Floats) -> float:
 
     >>> from scipy import special
     >>> half = special.betaln(30.5, 70.5) - special.betaln(0.5, 0.5)
-    >>> round(mixture_forecast(np.eye(2), np.array([30.0, 70.0]), np.array([0.3, 0.7])) - half, 9)
+    >>> round(float(mixture_forecast(np.eye(2), np.array([30.0, 70.0]), np.array([0.3, 0.7])) - half), 9)
     0.0
     """
     from scipy import special
