@@ -17,8 +17,10 @@ from headwater.policies.mind import contradiction, relearn
 
 __all__ = ["blame", "suspects_of"]
 
-WORK = 20_000_000
-"""Sets of arms to leave out, times rows, times points, up to which each is tried: a fraction of a second."""
+WORK = 1_000_000
+"""Sets of arms to leave out, times rows, times points, up to which each is tried: some hundredths of a second, for a service
+asks on the thread that decides.
+"""
 
 
 def suspects_of(evidence: Evidence, learner: Learner, seen: Ints) -> Ints:
