@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, get_args
 
 from headwater.complaints import is_number, shown
@@ -230,7 +231,7 @@ class Spec:
         out |= {field: getattr(self.rule, field) for field in _fields(type(self.rule))}
         return out | ({} if self.name in _PLAIN else {field: getattr(self, field) for field in AUDITS})
 
-    @property
+    @cached_property
     def title(self) -> str:
         """The name with whatever is not the default."""
         usual = make_spec(self.name).options
