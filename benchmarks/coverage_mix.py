@@ -27,6 +27,7 @@ import numpy as np
 from scipy import optimize, stats
 
 import headwater as hw
+from headwater import native
 from headwater.arrays import Floats, Ints
 from headwater.fitting.cells import Ends
 from headwater.fitting.channels import find_strengths, make_channel, possible_levels
@@ -34,9 +35,8 @@ from headwater.fitting.effects import find_effects
 from headwater.intervals import binomial_intervals, mean_intervals
 from headwater.policies.evidence import evidence_of
 from headwater.policies.inference import Holds, LatentLaw, Region, latent_law
-from headwater.policies.lens import Lens
+from headwater.policies.posterior import posterior_draws
 from headwater.policies.profile import Profile
-from headwater.policies.sampler import posterior_draws
 from headwater.pseudo.channels import KNOWN, Channels, channels_of
 from interval_cells import GRID, OURS, Outcome
 from interval_coverage import failing
@@ -206,8 +206,7 @@ def rewards_of(
             arm = policy.select()
             m = int(np.searchsorted(sums[number[arm], x, :-1], u, side="right"))
             policy.update(arm, float(m))
-    doubted = np.zeros(cell.arms, dtype=np.int64) if policy.learner is None else policy.learner.mind.doubted
-    return policy.seen, doubted
+    return policy.seen, np.array([name in policy.doubted for name in policy.names], dtype=np.int64)
 
 
 # Other intervals.
@@ -216,13 +215,13 @@ def rewards_of(
 class Plain(Profile):
     """The profile likelihood against one degree of freedom: neither corners nor few rewards are thought of."""
 
-    def _end(self, lens: Lens, g: Floats, look: Floats, confidence: float) -> float:
-        return super()._end(lens, g, np.zeros(2), confidence)
+    def _end(self, of: native.Likelihood, g: Floats, look: Floats, confidence: float) -> float:
+        return super()._end(of, g, np.zeros(2), confidence)
 
     def _outermost(
-        self, lens: Lens, counts: Floats, g: Floats, best: Floats, most: float, confidence: float, first: int
+        self, of: native.Likelihood, counts: Floats, g: Floats, best: Floats, most: float, confidence: float, first: int
     ) -> tuple[Floats, int]:
-        return self._law_at(lens, counts, g, best, most, 0.5 * self._quantile(1, confidence)), first
+        return self._law_at(of, counts, g, best, most, 0.5 * self._quantile(1, confidence)), first
 
 
 class Release01(Region):

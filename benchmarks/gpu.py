@@ -2,15 +2,14 @@
 
 ``python benchmarks/gpu.py --output benchmarks/gpu.json`` checks, measures, and writes what it found as JSON; then
 ``python benchmarks/gpu_page.py`` writes it into docs/gpu.md. Exit status 1 where a check fails. About three minutes on an H200.
-``--quick`` is a smoke test, also for numba-cuda's simulator.
+``--quick`` is a smoke test, also with ``HEADWATER_GPU=emulated``. ``--only targets`` measures the rows that have a target, and
+prints how near they are; ``--set NAME=VALUE`` changes a knob of headwater.simulation.cuda first (BATCH, PLACES, FEW_ARMS, OWN).
 """
 
 from __future__ import annotations
 
 import argparse
 import datetime
-import importlib
-import importlib.util
 import json
 import math
 import os
@@ -21,19 +20,27 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-if importlib.util.find_spec("_numba_cuda_redirector"):  # a numba-cuda on PYTHONPATH: its .pth file was not read
-    importlib.import_module("_numba_cuda_redirector")
-
 from headwater.latent import Discrete
 from headwater.paper import CASES
-from headwater.policies import make_spec
+from headwater.policies import Spec, make_spec
+from headwater.policies.evidence import evidence_of
 from headwater.problem import Problem
 from headwater.pseudo import model_of
+from headwater.simulation import cuda, gpu_driver
 from headwater.simulation.atoms import atoms_of
-from headwater.simulation.cuda import LAUNCH_ROUNDS, _Run, cuda_reason, missing_gpu, simulate_counts_cuda
+from headwater.simulation.cuda import Run, cuda_reason, missing_gpu, simulate_counts_cuda, stretch
 from headwater.simulation.engine import Counts, Model, make_model, oracle_rewards, simulate_counts
 
 SEED = 20_261_116
+OTHERS = (
+    *(make_spec(name) for name in ("ts", "c-ts", "kl-ucb", "c-kl-ucb", "uniform", "epsilon-greedy")),
+    make_spec("c-ts", posterior="beta"),
+    make_spec("c-ts", sd="estimated"),
+    make_spec("kl-ucb", form="empirical"),
+    make_spec("c-ucb", reference="well-pulled"),
+    make_spec("c-ucb", audit=1.0),
+    *(make_spec(name) for name in ("joint-ucb", "latent-ts", "graves-lai")),
+)
 
 
 class Sizes(NamedTuple):
@@ -71,7 +78,9 @@ MEMORY = 2**35  # bytes of sums in a measurement with many arms
 
 def laid_out(problem: Problem) -> Model:
     assert problem.distribution is not None
-    return make_model(atoms_of(problem, problem.distribution), scale=model_of(problem).reward_range)
+    few = len(problem.arms) <= 16  # policies that learn the law of X are not tried with more
+    evidence = evidence_of(problem) if few else None
+    return make_model(atoms_of(problem, problem.distribution), scale=model_of(problem).reward_range, evidence=evidence)
 
 
 def random_model(arms: int, atoms: int, seed: int) -> Model:
@@ -84,6 +93,16 @@ def random_model(arms: int, atoms: int, seed: int) -> Model:
 
 def paper_model(name: str) -> Model:
     return laid_out(next(case.problem for case in CASES if case.id == name))
+
+
+def coins() -> Model:
+    """Arms of random rewards, and one whose reward X decides."""
+    arms: Any = {
+        "one": {"outcomes": [0, 1], "probabilities": [[0.5, 0.5], [0.2, 0.8], [0.6, 0.4]]},
+        "two": {"outcomes": [0, 0.5, 1], "probabilities": [[0.5, 0.25, 0.25], [0.3, 0.3, 0.4], [0.1, 0.8, 0.1]]},
+        "three": [0, 1, 0.5],
+    }
+    return laid_out(Problem(latent=Discrete(["a", "b", "c"]), arms=arms, distribution=[0.3, 0.3, 0.4]))
 
 
 def same(one: Counts, other: Counts) -> bool:
@@ -114,13 +133,19 @@ def check(sizes: Sizes) -> list[dict[str, Any]]:
                 what, passed = _within(single, theirs)
                 found.append(_line(name, policy, f"float32, {what}", passed, start))
     found.append(_draws(sizes))
-    for name in ("discrete-2", "random 1, K = 20, J = 30"):
-        rounds = even if name.startswith("discrete") else even[even <= sizes.horizon // 5]
-        for policy in ("ts", "c-ts", "kl-ucb", "c-kl-ucb") if name in models else ():
+    for name in ("discrete-2", "random 1, K = 20, J = 30", "coins"):
+        other = coins() if name == "coins" else models.get(name)
+        for spec in OTHERS if other is not None else ():
+            assert other is not None
+            if spec.learns and other.evidence is None:
+                continue
             start = time.perf_counter()
-            theirs = simulate_counts(models[name], make_spec(policy), **common, checkpoints=rounds)
-            ours = simulate_counts_cuda(models[name], make_spec(policy), **common, checkpoints=rounds)
-            found.append(_line(name, policy, *_within(ours, theirs), start))
+            fewer = common | {"replications": max(2, sizes.replications // 8)}
+            rounds = even[even <= max(even[0], sizes.horizon // 5)]
+            theirs = simulate_counts(other, spec, **fewer, checkpoints=rounds)
+            ours = simulate_counts_cuda(other, spec, **fewer, checkpoints=rounds)
+            what, _ = _within(ours, theirs)
+            found.append(_line(name, spec.title, f"float64, every checkpoint equal ({what})", same(ours, theirs), start))
     return found
 
 
@@ -163,7 +188,7 @@ def measure(sizes: Sizes) -> list[dict[str, Any]]:
                 line = _speed(model, policy, precision, sizes.horizon, sizes.many, sizes.repeats)
                 found.append(_said({"problem": name, **line, "cpu_rounds_per_second": cpu}))
     model = paper_model("discrete-2")
-    for policy in ("ts", "c-ts", "kl-ucb", "c-kl-ucb"):
+    for policy in ("ts", "c-ts", "kl-ucb", "c-kl-ucb", "joint-ucb"):
         cpu = _on_the_cpu(model, policy, sizes.horizon, sizes.second)
         line = _speed(model, policy, "float64", sizes.horizon, sizes.slow, 1)
         found.append(_said({"problem": "discrete-2", **line, "cpu_rounds_per_second": cpu}))
@@ -185,6 +210,49 @@ def growth(sizes: Sizes) -> list[dict[str, Any]]:
             cpu = _on_the_cpu(model, policy, horizon, sizes.second)
             line = _speed(model, policy, "float64", horizon, count, 1)
             found.append(_said({"over": "arms", **line, "cpu_rounds_per_second": cpu}))
+    return found
+
+
+class Target(NamedTuple):
+    """A row that has one: rounds a second of the launches alone, or beside all cores of the same machine, all included."""
+
+    policy: str
+    precision: str
+    arms: int  # 0: discrete-2
+    rate: float = 0.0
+    ratio: float = 0.0
+
+
+TARGETS = (
+    Target("c-ucb", "float32", 0, rate=2.3e11),
+    Target("ucb1", "float32", 0, rate=2.9e11),
+    Target("c-ucb", "float64", 0, rate=1.76e11),
+    Target("ucb1", "float64", 0, rate=2.16e11),
+    Target("kl-ucb", "float64", 0, rate=1e10),
+    Target("joint-ucb", "float64", 0, ratio=50.0),
+    Target("c-ucb", "float64", 8, ratio=113.0),
+    Target("c-ucb", "float64", 16, ratio=43.0),
+    Target("c-ucb", "float64", 128, ratio=15.0),
+    Target("c-ucb", "float64", 2048, ratio=10.0),
+)
+
+
+def targets(sizes: Sizes) -> list[dict[str, Any]]:
+    """The rows that have a target, and how near they are."""
+    found = []
+    for target in TARGETS:
+        model, horizon, count, cpu = paper_model("discrete-2"), sizes.horizon, sizes.slow, 0.0
+        if target.arms:
+            model, horizon = random_model(min(target.arms, max(sizes.arms)), 5, 2), 2 * max(sizes.arms)
+            count = max(2, min(2**20, sizes.work // (horizon * target.arms)))
+        elif target.policy in ("c-ucb", "ucb1"):
+            count = sizes.many
+        if target.ratio:
+            cpu = _on_the_cpu(model, target.policy, horizon, sizes.second)
+        line = _speed(model, target.policy, target.precision, horizon, count, sizes.repeats)
+        reached = line["gpu_rounds_per_second"] / target.rate if target.rate else line["rounds_per_second"] / cpu / target.ratio
+        aim = {"cpu_rounds_per_second": cpu, "rate": target.rate, "ratio": target.ratio, "of_target": reached}
+        found.append(_said({**line, **aim}))
     return found
 
 
@@ -212,18 +280,20 @@ def _speed(model: Model, policy: str, precision: Any, horizon: int, count: int, 
     return {**line, "seconds": best, "gpu_seconds": alone, "first_call_seconds": compiling, **rates}
 
 
-def _on_the_gpu(model: Model, spec: Any, end: Any, precision: str, count: int) -> float:
-    """Seconds of the launches alone, all replications at once: nothing is brought to the host."""
-    run = _Run(model, spec, end, SEED, np.float32 if precision == "float32" and spec.rule.code == "ucb1" else np.float64)
-    state, sums = run.room(count)
-    run.cuda.synchronize()
-    start, t, horizon = time.perf_counter(), 0, int(end[-1])
-    while t < horizon:
-        length = min(LAUNCH_ROUNDS, horizon - t)
-        run.launch(state, sums, 0, t, length, (0, 2))
-        t += length
-    run.cuda.synchronize()
-    return time.perf_counter() - start
+def _on_the_gpu(model: Model, spec: Spec, end: Any, precision: Any, count: int) -> float:
+    """Seconds of the launches alone, all replications at once if they fit: nothing is brought to the host."""
+    with Run(model, spec, end, SEED, precision) as run:
+        size = run.batch(count)
+        longest, horizon, t = run.longest(size), int(end[-1]), 0
+        run.places = run.take(run.room * size), run.take(run.seen * size), run.take(run.shown * size)
+        run.driver.wait(run.driver.mark())
+        start = time.perf_counter()
+        while t < horizon:
+            length = stretch(t, horizon, longest)
+            run.launch(0, size, t, length, False)
+            t += length
+        run.driver.wait(run.driver.mark())
+        return (time.perf_counter() - start) * count / size
 
 
 def _on_the_cpu(model: Model, policy: str, horizon: int, second: float) -> float:
@@ -248,8 +318,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, help="where to write the numbers as JSON")
     parser.add_argument("--quick", action="store_true", help="tiny sizes")
-    parser.add_argument("--only", choices=("checks", "speed"), help="one part alone")
+    parser.add_argument("--only", choices=("checks", "speed", "targets"), help="one part alone")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="change a knob first")
     options = parser.parse_args()
+    for name, value in (knob.split("=") for knob in options.set):
+        setattr(cuda, name, int(value))
     if (reason := missing_gpu()) is not None:
         print(reason, file=sys.stderr)
         return 2
@@ -257,9 +330,11 @@ def main() -> int:
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     report: dict[str, Any] = {"date": today, "device": _device(), "cores": os.cpu_count(), "versions": _versions()}
     start = time.perf_counter()
-    if options.only != "speed":
+    if options.only in (None, "checks"):
         report["checks"] = check(sizes)
-    if options.only != "checks":
+    if options.only in (None, "targets"):
+        report["targets"] = targets(sizes)
+    if options.only in (None, "speed"):
         report |= {"speed": measure(sizes), "growth": growth(sizes)}
     report["seconds"] = round(time.perf_counter() - start, 1)
     if options.output is not None:
@@ -284,20 +359,13 @@ def _text(report: dict[str, Any]) -> str:
 
 
 def _device() -> str:
-    from headwater.simulation.cuda_kernel import SIMULATED, cuda
-
-    if SIMULATED:
-        return "numba-cuda's simulator"
-    name = cuda.get_current_device().name
-    return name.decode() if isinstance(name, bytes) else str(name)
+    return gpu_driver.driver().name
 
 
 def _versions() -> dict[str, str]:
-    import numba
-
-    found = importlib.util.find_spec("numba_cuda")
-    outside = getattr(importlib.import_module("numba_cuda"), "__version__", "?") if found else "built in"
-    return {"numba": numba.__version__, "numba-cuda": outside, "numpy": np.__version__, "python": sys.version.split()[0]}
+    core = gpu_driver._nvrtc()
+    compiler = "nvcc" if core is None else f"NVRTC, cuda-core {core.__version__}"
+    return {"compiler": compiler, "numpy": np.__version__, "python": sys.version.split()[0]}
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ One {device}, beside the {cores} cores of the same machine in the same run, {dat
 - x_t: {draws};
 - `ucb1` and `c-ucb`, float32: mean reward within {single_errors:.2f} standard errors of the CPU's; {single_least:.0%}
   to {single_most:.0%} of the replications equal to the last pull, depending on the problem;
-- `ts`, `c-ts`, `kl-ucb`, `c-kl-ucb`: {other_least:.1%} to {other_most:.1%} of the replications equal to the last pull.
+- {other_names}: {other_least:.1%} to {other_most:.1%} of the replications equal to the last pull.
 
 ### Fast
 
@@ -122,7 +122,8 @@ def equal(checks: Lines) -> dict[str, Any]:
         "count": len(checks),
         "random": len(names),
         "arms": max(int(match[1]) for match in (re.search(r"K = (\d+)", name) for name in names) if match),
-        "exact": sum("every checkpoint" in x["what"] for x in checks),
+        "exact": sum("every checkpoint" in x["what"] for x in checks if x not in other),
+        "other_names": ", ".join(dict.fromkeys(f"`{x['policy']}`" for x in other)),
         "draws": next(x["what"] for x in checks if x["problem"] == "x_t"),
         "single_errors": max(numbers(r"s\.e\. \(([\d.e-]+) of ([\d.e-]+)\)", single)),
         "single_least": min(alike) / 100,

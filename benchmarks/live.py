@@ -1,7 +1,7 @@
 """How long one live decision of joint-ucb takes, with the update before it: few arms, and many on a large support. And how long
 a simulated round takes, of all policies that learn the law of X; and one live round with rewards in numpy's types.
 
-Rewards are drawn from a random law of X. A short run comes first, which compiles. Processor time, which other work on the
+Rewards are drawn from a random law of X. A short run comes first, which warms up. Processor time, which other work on the
 machine changes less than the clock. And how many arms were solved anew for a decision: the bounds of the others sufficed.
 """
 
@@ -16,7 +16,6 @@ import numpy as np
 
 import headwater as hw
 from headwater.arrays import Bools, Floats
-from headwater.policies.mind import TRIES
 
 CUTS = (0, 10, 100, 400, 1000)
 
@@ -40,14 +39,13 @@ def play(arms: int, points: int, rounds: int, *, noisy: bool) -> tuple[Floats, F
     """
     problem, law = random_problem(arms, points, noisy=noisy)
     policy, rng = hw.make_policy("joint-ucb", problem), np.random.default_rng(1)
-    assert policy.learner is not None
     x, u, out = rng.choice(points, rounds, p=law), rng.random(rounds), np.zeros(rounds)
     solved, first, seen = np.zeros(rounds), np.zeros(rounds, dtype=bool), set[tuple[str, float]]()
     for t in range(rounds):
         start = time.thread_time()
         name = policy.select()
         out[t] = time.thread_time() - start
-        solved[t] = np.sum(policy.learner.mind.arms[:, TRIES] > 1)  # 1: its prices were raised
+        solved[t] = np.sum(policy._native.tries() > 1)  # 1: its prices were raised
         arm: Any = problem.arms[name]
         if noisy:
             m = int(np.searchsorted(np.cumsum(arm.probabilities[x[t]]), u[t]))
@@ -63,7 +61,7 @@ def play(arms: int, points: int, rounds: int, *, noisy: bool) -> tuple[Floats, F
 
 
 def simulated(problem: hw.Problem, law: Floats, policy: str) -> float:
-    """Microseconds a round on one thread, over 8 runs of 50,000 rounds; a short run comes first, which compiles."""
+    """Microseconds a round on one thread, over 8 runs of 50,000 rounds; a short run comes first, which warms up."""
     for runs, horizon in ((1, 10), (8, 50_000)):
         start = time.process_time()
         hw.simulate(problem, law, policies=[policy], horizon=horizon, replications=runs, seed=1, threads=1)

@@ -38,6 +38,7 @@ CHUNKS = 30  # ten ranges of replications, for two policies and the best arm
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simulation, "CHUNK", 10)
+    monkeypatch.setattr(simulation, "ROUNDS", 0)
 
 
 @pytest.fixture(scope="module")
@@ -501,7 +502,7 @@ FULL = """
 import resource, sys
 import headwater as hw
 from headwater import cli, simulation
-simulation.CHUNK = 10
+simulation.CHUNK, simulation.ROUNDS = 10, 0
 def fill(done, total):
     if 2 * done > total:
         resource.setrlimit(resource.RLIMIT_FSIZE, (64, resource.RLIM_INFINITY))

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 HTML = {"Accept": "text/html,application/xhtml+xml"}
-COMPILING = 240_000
-"""Milliseconds that the first report may take on a machine that has not compiled it yet."""
+SLOWEST = 240_000
+"""Milliseconds that the first report may take on a busy machine."""
 EVIL = "<script>alert(1)</script>"
 REFUSED = ("Failed to load resource",)
 """What the browser notes in its console of answers of 400 and more."""
@@ -249,7 +249,7 @@ def test_from_an_empty_list_to_a_campaign_that_learns(browser: Browser, tmp_path
         page.fill("[name=default_reward]", "")
         page.click("#create")
 
-        page.wait_for_url("**/campaigns/script-alert-1-script", timeout=COMPILING)
+        page.wait_for_url("**/campaigns/script-alert-1-script", timeout=SLOWEST)
         page.wait_for_selector("body[data-ready]")
         flights: Counter[str] = Counter()
         most: Counter[str] = Counter()
@@ -263,7 +263,7 @@ def test_from_an_empty_list_to_a_campaign_that_learns(browser: Browser, tmp_path
         page.on("requestfinished", lambda request: flights.subtract([request.url]) if request.method == "GET" else None)
         expect(page.locator("h1")).to_contain_text(EVIL)
         assert page.locator("main script").count() == 0
-        expect(page.locator("#best")).to_have_text("Nothing is known yet: any arm may be the best.", timeout=COMPILING)
+        expect(page.locator("#best")).to_have_text("Nothing is known yet: any arm may be the best.", timeout=SLOWEST)
         played(page, 8)
         expect(page.locator("[data-count=decisions]")).to_have_text("8")
         expect(page.locator("[data-count=rewards]")).to_have_text("8")
@@ -359,7 +359,7 @@ def test_rewards_that_are_no_short_list(browser: Browser, service: Running) -> N
         field.fill("0.25")
         page.keyboard.press("Enter")
         expect(page.locator("#try-says.good")).to_have_text("Counted: up paid 0.25.")
-        expect(page.locator("#latent-words")).to_contain_text("The mix of X is not shown", timeout=COMPILING)
+        expect(page.locator("#latent-words")).to_contain_text("The mix of X is not shown", timeout=SLOWEST)
 
 
 def test_many_decisions_and_the_older_ones(browser: Browser, service: Running) -> None:
@@ -372,7 +372,7 @@ def test_many_decisions_and_the_older_ones(browser: Browser, service: Running) -
         expect(page.locator("#log tbody th").first).to_have_text("many.51")
         expect(page.locator("#log tbody tr")).to_have_count(20)
         alarm = page.locator("#alarms li.notice")
-        expect(alarm).to_contain_text("1 reward was refused: not what the arm can pay.", timeout=COMPILING)
+        expect(alarm).to_contain_text("1 reward was refused: not what the arm can pay.", timeout=SLOWEST)
         page.click("#more")
         expect(page.locator("#log tbody tr")).to_have_count(40)
         page.click("#more")
@@ -440,7 +440,7 @@ def test_a_phone(browser: Browser, service: Running, scheme: Any) -> None:
         page.goto(service.url + path)
         page.wait_for_selector(sign)
         if path.startswith("/campaigns/long"):
-            page.wait_for_selector("#avoided-words:not(:empty)", timeout=COMPILING)
+            page.wait_for_selector("#avoided-words:not(:empty)", timeout=SLOWEST)
             expect(page.locator("#arms > li")).to_have_count(12)
             page.get_by_role("button", name="Show all 14 arms").click()
             expect(page.locator("#arms > li")).to_have_count(14)

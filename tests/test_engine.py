@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import headwater as hw
+from headwater import native
 from headwater.errors import ProblemError
 from headwater.paper import CASES
 from headwater.policies import Policy, Spec, make_spec
@@ -40,6 +41,7 @@ RULES: dict[str, Any] = {
     "ts-beta": hw.Thompson("beta"),
 }
 SPECS = [Spec(rule, reference) for rule in RULES.values() for reference in REFERENCES]  # type: ignore[arg-type]
+SPECS += [make_spec("uniform"), make_spec("epsilon-greedy", epsilon=0.3)]
 PAPER = {case.id: case for case in CASES}
 seeds = st.integers(0, 2**64 - 1)
 titled: dict[str, Any] = {"ids": lambda spec: spec.title}
@@ -330,7 +332,6 @@ def test_lockstep_and_single_agree(toy: Toy, seed: int, reference: Any, wide: bo
     _, model = laid_out(toy.problem())
     if wide:
         model = model._replace(table=model.table * 10**8, unit=model.unit * 1e-8)
-        assert engine._integers(model, 200) is (np.int64 if abs(model.table).max() > 0 else np.int32)
     options: dict[str, Any] = {"checkpoints": np.arange(1, 201), "replications": 5, "seed": seed, "threads": 1}
     one = engine.simulate_counts(model, Spec(hw.UCB1(), reference), shape="single", **options)
     other = engine.simulate_counts(model, Spec(hw.UCB1(), reference), shape="lockstep", **options)
@@ -338,14 +339,23 @@ def test_lockstep_and_single_agree(toy: Toy, seed: int, reference: Any, wide: bo
     assert one.pulls.sum(axis=2).tolist() == [list(range(1, 201))] * 5
 
 
-@pytest.mark.parametrize("spec", SPECS, **titled)
-def test_narrow_and_wide_integers_agree(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+@settings(max_examples=40)
+@given(toys(arms=7, atoms=20), seeds, st.sampled_from(SPECS))
+def test_lanes_and_one_after_the_other_agree_for_every_rule(toy: Toy, seed: int, spec: Spec) -> None:
+    _, model = laid_out(toy.problem())
+    options: dict[str, Any] = {"checkpoints": np.array([1, 2, 40, 90]), "replications": 11, "seed": seed, "threads": 1}
+    same(*(engine.simulate_counts(model, spec, shape=shape, **options) for shape in ("single", "lockstep")))
+
+
+def test_sums_too_large_for_lanes_are_played_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     _, model = laid_out(PAPER["discrete-2"].problem)
     options: dict[str, Any] = {"checkpoints": np.arange(1, 151), "replications": 4, "seed": 2, "threads": 1}
-    assert engine._integers(model, 150) is np.int32
-    narrow = engine.simulate_counts(model, spec, **options)
-    monkeypatch.setattr(engine, "_integers", lambda *_: np.int64)
-    same(narrow, engine.simulate_counts(model, spec, **options))
+    lanes = engine.simulate_counts(model, make_spec("c-ucb"), **options)
+    monkeypatch.setattr(engine, "EXACT", 1)
+    monkeypatch.setattr(
+        native, "play", lambda *given, play=native.play: play(*given) if given[-1] == "serial" else pytest.fail()
+    )
+    same(lanes, engine.simulate_counts(model, make_spec("c-ucb"), **options))
 
 
 @settings(max_examples=40)
@@ -462,39 +472,43 @@ def test_regret_of_the_table(policy: str, case: int) -> None:
         assert abs(regret.mean() - printed) < 3 * error + 0.5
 
 
-# --- other runs of the same kernels ----------------------------------------------------------------------------------
+# --- other builds of the same engines --------------------------------------------------------------------------------
 
 SCRIPT = """
-import json, sys, warnings
-warnings.simplefilter("ignore")  # without compilation, products of words wrap with a warning
+import json, sys
 sys.path.insert(0, TESTS)
-from test_engine import SPECS, PAPER, actions, laid_out
+from test_engine import SPECS, PAPER, actions, laid_out, native
 out = []
 for name in ("discrete-2", "vector-1"):
     _, model = laid_out(PAPER[name].problem)
     for spec in SPECS:
         for shape in ("single", "lockstep"):
             out.append(actions(model, spec, 24, 8, replications=2, shape=shape).tolist())
-print(json.dumps(out))
+print(json.dumps([native.simd(), out]))
 """
 
 
-def _run(setting: dict[str, str], folder: Path) -> Any:
+def _run(build: str) -> Any:
     script = SCRIPT.replace("TESTS", repr(str(Path(__file__).parent)))
-    environment = {**os.environ, **setting} | ({"NUMBA_CACHE_DIR": str(folder)} if setting else {})
+    environment = {**os.environ, "HEADWATER_SIMD": build}
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("setting", ["NUMBA_DISABLE_JIT", "NUMBA_BOUNDSCHECK"])
-def test_pure_python_and_bounds_checked_runs_agree(setting: str, tmp_path: Path) -> None:
-    here = []
-    for name in ("discrete-2", "vector-1"):
-        _, model = laid_out(PAPER[name].problem)
-        for spec in SPECS:
-            here += [actions(model, spec, 24, 8, replications=2, shape=shape).tolist() for shape in ("single", "lockstep")]
-    assert _run({setting: "1"}, tmp_path) == here
+def test_results_do_not_depend_on_the_width_of_registers() -> None:
+    builds = native.builds()
+    assert builds[0] == "baseline" and _run("baseline")[0] == "baseline"
+    results = [_run(build) for build in builds]
+    assert [build for build, _ in results] == builds
+    assert all(result == results[0][1] for _, result in results)
+
+
+def test_a_build_that_is_not_there_is_refused() -> None:
+    environment = {**os.environ, "HEADWATER_SIMD": "wider"}
+    command = [sys.executable, "-c", "import headwater.native"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode and "HEADWATER_SIMD: got wider; expected baseline, avx2 or avx512" in done.stderr
 
 
 # --- limits ----------------------------------------------------------------------------------------------------------

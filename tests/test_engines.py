@@ -81,11 +81,12 @@ def test_what_cannot_leap_is_refused_with_a_reason(spec: Any, problem: hw.Proble
         hw.simulate(problem, policies=[spec], horizon=100, replications=2, engine="leap")
 
 
-def test_refusals() -> None:
+def test_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ProblemError, match=r'engine: got "fast"; expected one of auto, step, leap, cuda'):
         hw.simulate(ADS, policies=["ucb1"], horizon=10, replications=1, engine="fast")
-    with pytest.raises(ProblemError, match=r"engine: cuda cannot do this: policy: got joint-ucb"):
-        hw.simulate(ADS, policies=["joint-ucb"], horizon=10, replications=1, engine="cuda")
+    monkeypatch.setattr("headwater.simulation.cuda.cuda_reason", lambda model, spec: "arms: got 3; expected 2")
+    with pytest.raises(ProblemError, match=r"engine: cuda cannot do this: arms: got 3; expected 2"):
+        hw.simulate(ADS, policies=["ucb1"], horizon=10, replications=1, engine="cuda")
 
 
 def test_leaping_through_the_front_door(tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ POLICIES = ["ucb1", "c-ts", "c-ts (beta)"]
 @pytest.fixture
 def sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(simulation, "CHUNK", 10)
+    monkeypatch.setattr(simulation, "ROUNDS", 0)
     (tmp_path / "more").mkdir()
     (tmp_path / "one.toml").write_text('name = "one"\n' + ADS, encoding="utf-8")
     (tmp_path / "more" / "two.toml").write_text(

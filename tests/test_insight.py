@@ -103,7 +103,7 @@ def test_what_is_best_and_what_was_avoided(service: Running) -> None:
     assert best["probability"] > 0.99
     run = hw.simulate(case.problem, law, policies=["ucb1"], horizon=2000, replications=100, seed=2)
     other = float(run.regret("ucb1")[:, -1].mean())
-    mine = float(seen.policy.counts[0] @ [0.0, 0.725, 0.325])
+    mine = float(seen.policy.known.pulls @ [0.0, 0.725, 0.325])
     avoided = regret_avoided(seen, laws)
     assert avoided["low"] < other - mine < avoided["high"]
     assert avoided["rounds"] == 2000

@@ -13,55 +13,41 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq, linprog
+from scipy.special import loggamma
 from scipy.stats import binom
 
 import headwater as hw
 from channel_strategies import channels_and_counts, draw_counts, random_problem, stacked
+from headwater import native
 from headwater.arrays import Floats, Ints
 from headwater.errors import SizeError
 from headwater.latent import Discrete
 from headwater.paper import CASES
-from headwater.policies import joint, quadratic
+from headwater.policies.channel_view import channel_view
 from headwater.policies.evidence import Evidence
 from headwater.policies.inference import Holds, LatentLaw, latent_law
-from headwater.policies.joint import decide
-from headwater.policies.lens import Lens, back, make_lens
-from headwater.policies.likelihood import climb, log_likelihood, maximise_likelihood
-from headwater.policies.mind import (
-    BEST,
-    BOUND,
-    EAGER,
-    EXACT,
-    FLOOR,
-    FORECAST,
-    THETA,
-    TRIES,
-    Mind,
-    contradiction,
-    doubt,
-    freshen,
-    likeliest,
-    make_mind,
-    relearn,
-    witness,
-)
 from headwater.problem import Problem
 from headwater.pseudo.channels import Channels, channels_of
 
+TIE, FLAT, PATIENCE = 1e-7, 1e9, 13
+"""As native/policies/learning/joint_index.h has them."""
 DISCRETE = {case.id: case.problem for case in CASES if case.id.startswith("discrete")}
 
 
-def lens_of(channels: Channels) -> Lens:
+def view_of(channels: Channels) -> native.ChannelView:
     low = float(channels.g.min())
-    return make_lens(channels, low, float(channels.g.max()) - low)
+    return channel_view(channels, low, float(channels.g.max()) - low)
 
 
-def known(channels: Channels, counts: Floats, *, eager: bool = False) -> tuple[Lens, Mind]:
-    lens = lens_of(channels)
-    mind = make_mind(lens, eager=eager)
-    mind.n[:] = counts
-    relearn(lens, mind)
-    return lens, mind
+def scaled(channels: Channels) -> Floats:
+    """The means, as the index has them."""
+    return np.asarray((channels.g - channels.g.min()) / np.ptp(channels.g))
+
+
+def known(channels: Channels, counts: Floats, *, eager: bool = False) -> native.FitState:
+    state = native.FitState(view_of(channels), eager)
+    state.recall(np.asarray(counts, dtype=float), np.zeros(len(channels.values), dtype=bool))
+    return state
 
 
 def law(channels: Channels, counts: Floats, labels: list[str], confidence: float, holds: Holds = "each") -> LatentLaw:
@@ -92,7 +78,8 @@ def cvxpy_maximum(channels: Channels, counts: Floats, g: Floats, floor: float | 
 @given(channels_and_counts(most_pulls=10**5))
 def test_the_likeliest_law_is_certified(case: tuple[Channels, Floats, Floats]) -> None:
     channels, p_true, counts = case
-    p, gap = maximise_likelihood(channels, counts)
+    p = np.full(channels.g.shape[1], 1 / channels.g.shape[1])
+    _, gap = native.Likelihood(view_of(channels)).climb(counts, np.zeros(len(p)), 0.0, 1e-10, p)
     assert p.min() >= 0 and abs(p.sum() - 1) < 1e-12
     assert gap <= 1e-9 + 1e-12 * counts.sum()
     a, seen = stacked(channels)[counts > 0], counts[counts > 0]
@@ -100,6 +87,7 @@ def test_the_likeliest_law_is_certified(case: tuple[Channels, Floats, Floats]) -
     gradient = a.T @ (seen / (a @ p))
     assert gradient.max() - counts.sum() <= 1e-8 + 1e-10 * counts.sum()
     assert seen @ np.log(a @ p) >= seen @ np.log(a @ p_true) - 1e-7
+    assert seen @ np.log(a @ known(channels, counts).likeliest()) == pytest.approx(seen @ np.log(a @ p), abs=1e-7)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -107,26 +95,25 @@ def test_likelihood_and_index_agree_with_cvxpy(seed: int) -> None:
     rng = np.random.default_rng(seed)
     channels = channels_of(random_problem(seed, 3, 6, noisy=(seed % 3) / 2))
     counts = draw_counts(channels, rng.dirichlet(np.ones(6)), rng.integers(1, 300, 3), seed)
-    lens, mind = known(channels, counts, eager=True)
+    state, g = known(channels, counts, eager=True), scaled(channels)
     delta = math.log(counts.sum() + 1)
-    decide(lens, mind, delta)
-    best = float(mind.whole[BEST])
-    assert cvxpy_maximum(channels, counts, lens.g[0], None) == pytest.approx(best, abs=1e-5)
+    state.decide(delta)
+    best = state.likelihood
+    assert state.exact.all()
+    assert cvxpy_maximum(channels, counts, g[0], None) == pytest.approx(best, abs=1e-5)
     for ell in range(3):
-        assert mind.arms[ell, EXACT] == 1
-        assert cvxpy_maximum(channels, counts, lens.g[ell], best - delta) == pytest.approx(mind.arms[ell, BOUND], abs=2e-6)
+        assert cvxpy_maximum(channels, counts, g[ell], best - delta) == pytest.approx(state.bound[ell], abs=2e-6)
 
 
 def play(channels: Channels, p: Floats, horizon: int, *, eager: bool, seed: int) -> Ints:
-    lens = lens_of(channels)
-    mind = make_mind(lens, eager=eager)
+    state = native.FitState(view_of(channels), eager)
     rng = np.random.default_rng(seed)
     laws = [np.cumsum(channels.matrix(k), axis=0)[:-1] for k in range(len(channels.values))]
     chosen = np.zeros(horizon, dtype=np.int64)
     for t in range(horizon):
         x, u = rng.choice(len(p), p=p), rng.random()
-        chosen[t] = k = decide(lens, mind, math.log(t + 1))
-        witness(lens, mind, k, int(channels.offset[k] + np.searchsorted(laws[k][:, x], u, side="right")))
+        chosen[t] = k = state.decide(math.log(t + 1))
+        state.witness(k, int(channels.offset[k] + np.searchsorted(laws[k][:, x], u, side="right")))
     return chosen
 
 
@@ -137,26 +124,23 @@ def test_bounds_that_were_raised_stay_bounds(seed: int) -> None:
     channels = channels_of(random_problem(seed, 6, 40, noisy=(seed % 3) / 2))
     p, delta, nearer = rng.dirichlet(np.ones(40)), 2.5, 0
     counts = draw_counts(channels, p, rng.integers(0, 6, 6), seed).astype(float)
-    lens, mind = known(channels, counts, eager=True)
-    decide(lens, mind, delta)
+    state = known(channels, counts, eager=True)
+    state.decide(delta)
     for t in range(12):
         more = draw_counts(channels, p, np.eye(6, dtype=np.int64)[t % 6], 100 * seed + t)
         counts += more
-        i = int(np.flatnonzero(more)[0])
-        witness(lens, mind, t % 6, i)
-        freshen(lens, mind)
-        exact_lens, exact = known(channels, counts, eager=True)
-        decide(exact_lens, exact, delta)
+        state.witness(t % 6, int(np.flatnonzero(more)[0]))
+        state.freshen()
+        exact = known(channels, counts, eager=True)
+        exact.decide(delta)
+        state.enclose(delta)
+        before = state.bound
         for ell in range(6):
-            mind.arms[ell, EXACT] = 0.0
-        joint._enclose(mind, delta)
-        before = mind.arms[:, BOUND].copy()
-        for ell in range(6):
-            joint._raise(lens, mind, ell)
-        joint._enclose(mind, delta)
-        assert np.all(mind.arms[:, BOUND] >= exact.arms[:, BOUND] - 1e-7)
-        assert np.all(mind.arms[:, BOUND] <= before + 1e-12)
-        nearer += int(np.sum(mind.arms[:, BOUND] < before - 1e-6))
+            state.raise_prices(ell)
+        state.enclose(delta)
+        assert np.all(state.bound >= exact.bound - 1e-7)
+        assert np.all(state.bound <= before + 1e-12)
+        nearer += int(np.sum(state.bound < before - 1e-6))
     assert nearer > 0
 
 
@@ -170,12 +154,13 @@ def test_one_reward_that_is_nearly_impossible_somewhere(powers: list[float], see
     channels = channels_of(Problem(latent=Discrete([f"x{j}" for j in range(points)]), arms=arms))
     counts = np.zeros(int(channels.offset[-1]))
     counts[1] = 1.0
-    lens, mind = known(channels, counts, eager=True)
-    decide(lens, mind, delta)
+    state, g = known(channels, counts, eager=True), scaled(channels)
+    state.decide(delta)
+    share = chance / chance.max()  # solvers allow a limit to be missed by a fixed amount
     for ell in range(4):
-        limit = -chance.max() * math.exp(-delta)
-        found = linprog(-lens.g[ell], A_ub=[-chance], b_ub=[limit], A_eq=[np.ones(points)], b_eq=[1.0], bounds=(0, 1))
-        assert found.fun is not None and mind.arms[ell, BOUND] == pytest.approx(-found.fun, abs=2e-6)
+        limit = [-math.exp(-delta)]
+        found = linprog(-g[ell], A_ub=[-share], b_ub=limit, A_eq=[np.ones(points)], b_eq=[1.0], bounds=(0, 1))
+        assert found.fun is not None and state.bound[ell] == pytest.approx(-found.fun, abs=2e-6)
 
 
 def test_atoms_of_far_more_curvature_than_those_in_use_leave_the_factor_sound() -> None:
@@ -183,60 +168,50 @@ def test_atoms_of_far_more_curvature_than_those_in_use_leave_the_factor_sound() 
     chance = np.concatenate([[1e-6], np.random.default_rng(0).uniform(0.2, 0.9, 16)])
     arms: dict[str, Any] = {"seen": {"outcomes": [0, 1], "probabilities": np.column_stack([1 - chance, chance]).tolist()}}
     arms["other"] = list(range(17))
-    lens = lens_of(channels_of(Problem(latent=Discrete([f"x{j}" for j in range(17)]), arms=arms)))
-    bend = np.zeros(int(lens.offset[-1]))
+    channels = channels_of(Problem(latent=Discrete([f"x{j}" for j in range(17)]), arms=arms))
+    bend = np.zeros(int(channels.offset[-1]))
     bend[1] = 1e12
-    size, ridge = quadratic.start(lens, np.eye(17)[0], bend)
-    for size in range(2, 18):
-        lens.active[size - 1] = size - 1
-        quadratic._append(lens, size, bend, ridge)
-    upper = np.triu(lens.square[:17, :17])
+    curvature = native.Curvature(view_of(channels), np.eye(17)[0], bend)
+    for j in range(1, 17):
+        curvature.take_in(j)
+    upper = curvature.factor.reshape(17, 17)
     assert abs(upper.T @ upper - 1e12 * np.outer(chance, chance)).max() <= 1e-6 * 1e12
 
 
 @pytest.mark.parametrize("noisy", [0, 1])
-@pytest.mark.parametrize("compiled", [True, False])
-def test_a_factor_follows_the_atoms_that_come_and_go(noisy: int, compiled: bool) -> None:
+def test_a_factor_follows_the_atoms_that_come_and_go(noisy: int) -> None:
     """Always that of the curvature of those in use; who goes leaves the others a pull towards what it was."""
-    names = ("start", "_append", "_let_go", "_remove", "_solve")
-    start, append, let_go, remove, solve = (getattr(quadratic, x) if compiled else getattr(quadratic, x).py_func for x in names)
     rng = np.random.default_rng(noisy)
-    lens = lens_of(channels_of(random_problem(3, 6, 30, noisy=noisy)))
-    rows = int(lens.offset[-1])
+    channels = channels_of(random_problem(3, 6, 30, noisy=noisy))
+    rows = int(channels.offset[-1])
     dense = np.zeros((rows, 30))
-    dense[lens.row, np.repeat(np.arange(30), np.diff(lens.start))] = lens.weight
+    dense[channels.row, np.repeat(np.arange(30), np.diff(channels.start))] = channels.weight
     p, bend = np.where(rng.random(30) < 0.3, 0.1, 0.0), rng.uniform(5, 9, rows)
+    kept = native.Curvature(view_of(channels), p, bend)
 
-    def curvature(size: int) -> Floats:
-        used = dense[:, lens.active[:size]]
+    def curvature() -> Floats:
+        used = dense[:, kept.active]
         out: Floats = used.T @ (bend[:, None] * used)
-        upper = np.triu(lens.square[:size, :size])
+        upper = kept.factor.reshape(out.shape)
         assert np.allclose(upper.T @ upper, out, rtol=1e-6, atol=1e-6)
         return out
 
-    size, ridge = start(lens, p, bend)
-    assert set(lens.active[:size]) == set(np.flatnonzero(p)) and ridge > 0
-    curvature(size)
+    assert set(kept.active) == set(np.flatnonzero(p)) and kept.ridge > 0
+    curvature()
     for j in np.flatnonzero(p == 0)[:2].tolist():
-        lens.active[size] = j
-        size += 1
-        append(lens, size, bend, ridge)
-        full = curvature(size)
-    u, v = rng.normal(size=size), np.ones(size)
+        kept.take_in(j)
+        full = curvature()
+    u, v = rng.normal(size=len(full)), np.ones(len(full))
     wanted = u.copy()
-    solve(lens.square, size, u, v)
+    kept.solve(u, v)
     assert np.allclose(full @ u, wanted, atol=1e-4) and np.allclose(full @ v, 1, atol=1e-4)
-    gone, pull = np.zeros(rows), np.zeros(30)
-    for slot in (size - 1, 0, 2):
-        j = int(lens.active[slot])
-        let_go(lens, slot, slot, size, 0.1, gone, pull)
-        remove(lens.square, size, slot)
-        lens.active[slot : size - 1] = lens.active[slot + 1 : size].copy()
-        size -= 1
-        curvature(size)
-        assert j not in lens.active[:size]
-    used = lens.active[:size]
-    assert np.allclose(pull[used], (dense.T @ (bend * gone))[used], rtol=1e-6) and gone.sum() == pytest.approx(0.3 * 6)
+    for slot in (len(full) - 1, 0, 2):
+        j = int(kept.active[slot])
+        kept.drop(slot, 0.1)
+        curvature()
+        assert j not in kept.active
+    used, gone = kept.active, kept.gone
+    assert np.allclose(kept.pull[used], (dense.T @ (bend * gone))[used], rtol=1e-6) and gone.sum() == pytest.approx(0.3 * 6)
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -245,15 +220,13 @@ def test_an_arm_that_steps_do_not_settle_is_solved_from_the_likeliest_law(seed: 
     rng = np.random.default_rng(seed)
     channels = channels_of(random_problem(seed, 60, 400, noisy=0))
     counts = draw_counts(channels, rng.dirichlet(np.ones(400)), rng.multinomial(200, np.full(60, 1 / 60)), seed)
-    lens, mind = known(channels, counts, eager=True)
-    decide(lens, mind, 1.8)
-    index = mind.arms[:, BOUND].copy()
+    state = known(channels, counts, eager=True)
+    state.decide(1.8)
+    index = state.bound
     for ell in range(60):
-        mind.laws[ell] = 1 / 400
-        mind.arms[ell, THETA], mind.arms[ell, TRIES] = joint.FLAT * counts.sum(), joint.PATIENCE
-        joint._improve(lens, mind, ell, 1.8)
-    assert mind.arms[:, EXACT].all()
-    assert np.allclose(mind.arms[:, BOUND], index, rtol=0, atol=joint.TIE)
+        state.improve(ell, 1.8, np.full(400, 1 / 400), FLAT * counts.sum(), PATIENCE)
+    assert state.exact.all()
+    assert np.allclose(state.bound, index, rtol=0, atol=TIE)
 
 
 @pytest.mark.parametrize("number", [15, 27])
@@ -266,29 +239,32 @@ def test_one_reward_alone_is_a_linear_programme(number: int) -> None:
         counts, chance = np.zeros(int(channels.offset[-1])), np.zeros(26)
         counts[i] = 1.0
         chance[atom[channels.row == i]] = channels.weight[channels.row == i]
-        lens, mind = known(channels, counts, eager=True)
-        decide(lens, mind, math.log(2))
+        state, g = known(channels, counts, eager=True), scaled(channels)
+        state.decide(math.log(2))
         for ell in range(11):
             limit = [-0.5 * chance.max()]
-            found = linprog(-lens.g[ell], A_ub=[-chance], b_ub=limit, A_eq=[np.ones(26)], b_eq=[1.0], bounds=(0, 1))
-            assert found.fun is not None and mind.arms[ell, BOUND] == pytest.approx(-found.fun, abs=1e-7)
+            found = linprog(-g[ell], A_ub=[-chance], b_ub=limit, A_eq=[np.ones(26)], b_eq=[1.0], bounds=(0, 1))
+            assert found.fun is not None and state.bound[ell] == pytest.approx(-found.fun, abs=1e-7)
 
 
 @pytest.mark.parametrize("noisy", [0, 0.5, 1])
 def test_atoms_are_worth_the_same_read_in_twos_or_one_by_one(noisy: float) -> None:
     for seed, arms, points in ((1, 7, 200), (2, 2, 500), (3, 5, 4)):
-        lens = lens_of(channels_of(random_problem(seed, arms, points, noisy=noisy)))
-        assert (len(lens.duo) > 0) == (noisy < 1 and points > 4) or noisy == 0.5
-        y, out = np.random.default_rng(seed).uniform(0, 5, int(lens.offset[-1])), np.ones(points)
+        channels = channels_of(random_problem(seed, arms, points, noisy=noisy))
+        view = view_of(channels)
+        assert (view.pairs > 0) == (noisy < 1 and points > 4) or noisy == 0.5
+        y = np.random.default_rng(seed).uniform(0, 5, int(channels.offset[-1]))
         y[::3] = 0.0
-        back(lens, y, out)
-        atom = np.repeat(np.arange(points), np.diff(lens.start))
-        assert np.allclose(out, 1 + np.bincount(atom, lens.weight * y[lens.row], points))
+        atom = np.repeat(np.arange(points), np.diff(channels.start))
+        wanted = np.bincount(atom, channels.weight * y[channels.row], points)
+        assert np.allclose(native.Likelihood(view).back(y), wanted)
 
 
+@pytest.mark.parametrize("large", [False, True])
 @pytest.mark.parametrize("seed", range(16))
-def test_laziness_changes_no_action(seed: int) -> None:
-    channels = channels_of(random_problem(seed, 2 + seed % 4, 2 + seed % 7, noisy=(seed % 3) / 2))
+def test_laziness_changes_no_action(seed: int, large: bool) -> None:
+    arms, points = (2 + seed % 5, 2 + 9 * (seed % 4)) if large else (2 + seed % 4, 2 + seed % 7)
+    channels = channels_of(random_problem(seed, arms, points, noisy=(seed % 3) / 2))
     p = np.random.default_rng(seed).dirichlet(np.ones(channels.g.shape[1]))
     lazy, eager = (play(channels, p, 400, eager=eager, seed=seed) for eager in (False, True))
     assert np.array_equal(lazy, eager)
@@ -326,8 +302,7 @@ def with_observations(problem: Problem, count: float) -> Problem:
 def test_laziness_changes_no_action_of_the_whole_policy(problem: Problem, options: dict[str, Any], batch: int) -> None:
     """With its discount, audits, guard, pending pulls and learned channels."""
     lazy, eager = (hw.make_policy("joint-ucb", problem, **options) for _ in range(2))
-    assert eager.learner is not None
-    eager.learner.mind.whole[EAGER] = 1
+    eager._native.look_closely()
     rng, p = np.random.default_rng(0), np.array(problem.to_dict()["latent"]["probabilities"])
     for _ in range(280 // batch):
         chosen = lazy.select_many(batch)
@@ -346,23 +321,19 @@ def test_laziness_changes_no_action_of_the_whole_policy(problem: Problem, option
 def test_bounds_that_follow_the_counts_enclose_the_index(case: tuple[Channels, Floats, Floats], seed: int) -> None:
     """Solve, count more rewards, and compare the bounds with solving anew."""
     channels, p, counts = case
-    lens, mind = known(channels, counts)
-    delta = math.log(counts.sum() + 1)
-    mind.whole[EAGER] = 1
-    decide(lens, mind, delta)
+    state = known(channels, counts, eager=True)
+    state.decide(math.log(counts.sum() + 1))
     rng = np.random.default_rng(seed)
     for _ in range(int(rng.integers(1, 40))):
         k = int(rng.integers(len(channels.values)))
         law = channels.matrix(k) @ p
-        witness(lens, mind, k, int(channels.offset[k] + rng.choice(len(law), p=law / law.sum())))
-    delta = math.log(mind.n.sum() + 1)
-    mind.arms[:, EXACT] = 0
-    joint._enclose(mind, delta)
-    low, high = mind.arms[:, FLOOR].copy(), mind.arms[:, BOUND].copy()
-    lens, fresh = known(channels, mind.n, eager=True)
-    decide(lens, fresh, delta)
-    assert np.all(low <= fresh.arms[:, BOUND] + 1e-8)
-    assert np.all(high >= fresh.arms[:, BOUND] - 1e-8)
+        state.witness(k, int(channels.offset[k] + rng.choice(len(law), p=law / law.sum())))
+    delta = math.log(state.n.sum() + 1)
+    state.enclose(delta)
+    fresh = known(channels, state.n, eager=True)
+    fresh.decide(delta)
+    assert np.all(state.floor <= fresh.bound + 1e-8)
+    assert np.all(state.bound >= fresh.bound - 1e-8)
 
 
 @given(channels_and_counts())
@@ -370,16 +341,17 @@ def test_counting_one_by_one_equals_counting_at_once(case: tuple[Channels, Float
     """Also what merging two replicas rests on: everything is a function of the counts."""
     channels, _, counts = case
     counts = np.minimum(counts, 40)
-    lens, once = known(channels, counts, eager=True)
-    single = make_mind(lens, eager=True)
-    for k in range(len(channels.values)):
-        for i in range(channels.offset[k], channels.offset[k + 1]):
-            for _ in range(int(counts[i])):
-                witness(lens, single, k, i)
+    once, single = known(channels, counts, eager=True), native.FitState(view_of(channels), True)
+    arm = np.repeat(np.arange(len(channels.values)), np.diff(channels.offset))
+    for i in np.repeat(np.arange(len(counts)), counts.astype(int)).tolist():
+        single.witness(int(arm[i]), i)
     delta = math.log(counts.sum() + 1)
-    assert decide(lens, once, delta) == decide(lens, single, delta)
-    assert np.allclose(once.arms[:, BOUND], single.arms[:, BOUND], atol=1e-8)
-    assert once.whole[FORECAST] == pytest.approx(single.whole[FORECAST], abs=1e-8)
+    assert once.decide(delta) == single.decide(delta)
+    assert np.allclose(once.bound, single.bound, atol=1e-8)
+    half = 0.5 * np.diff(channels.offset)
+    own = np.bincount(arm, loggamma(counts + 0.5) - loggamma(0.5))
+    forecast = float(np.sum(own + loggamma(half) - loggamma(once.pulls + half)))
+    assert once.forecast == pytest.approx(forecast, abs=1e-7) and single.forecast == pytest.approx(forecast, abs=1e-7)
 
 
 @pytest.mark.parametrize("name", sorted(DISCRETE))
@@ -396,9 +368,9 @@ def test_with_one_arm_pulled_the_index_tends_to_the_papers_pseudo_reward(name: s
     for n in (10**3, 10**5, 10**7, 10**9):
         counts = np.zeros(int(channels.offset[-1]))
         counts[channels.offset[observed] : channels.offset[observed + 1]] = np.rint(n * law)
-        lens, mind = known(channels, counts, eager=True)
-        decide(lens, mind, 1.0)
-        index = channels.g.min() + np.ptp(channels.g) * mind.arms[:, BOUND]
+        state = known(channels, counts, eager=True)
+        state.decide(1.0)
+        index = channels.g.min() + np.ptp(channels.g) * state.bound
         assert np.all(index >= phi - 1e-6)
         errors.append(np.max(index - phi))
     assert errors[-1] < 2e-4 and all(later < 0.2 * earlier for earlier, later in itertools.pairwise(errors))
@@ -409,37 +381,40 @@ def test_the_index_falls_as_evidence_grows_and_never_below_the_likeliest_mean() 
     counts = draw_counts(channels, np.array([0.25, 0.17, 0.25, 0.17, 0.16]), np.array([30, 30, 300]), 1)
     before = np.full(3, np.inf)
     for factor in (1, 4, 16):
-        lens, mind = known(channels, factor * counts, eager=True)
-        decide(lens, mind, 3.0)
-        assert np.all(mind.arms[:, BOUND] < before)
-        before = mind.arms[:, BOUND].copy()
-        assert np.all(before >= lens.g @ likeliest(lens, mind) - 1e-9)
+        state = known(channels, factor * counts, eager=True)
+        state.decide(3.0)
+        assert np.all(state.bound < before)
+        before = state.bound
+        assert np.all(before >= scaled(channels) @ state.likeliest() - 1e-9)
 
 
 def test_ties_go_to_the_first_arm_and_nothing_known_means_the_largest_reward() -> None:
     channels = channels_of(random_problem(5, 3, 4, noisy=0))
     twins = channels._replace(g=np.stack([channels.g[0], channels.g[0], channels.g[2]]))
-    lens = lens_of(twins)
-    mind = make_mind(lens)
-    assert decide(lens, mind, 0.0) == int(np.argmax(lens.g.max(axis=1) >= lens.g.max() - 1e-12))
-    assert np.allclose(mind.arms[:, BOUND], lens.g.max(axis=1))
-
-
-def test_compiled_equals_python() -> None:
-    channels = channels_of(random_problem(11, 3, 5))
-    counts = draw_counts(channels, np.full(5, 0.2), np.array([40, 3, 9]), 0)
-    results = []
-    for function in (climb, climb.py_func):  # type: ignore[attr-defined]
-        lens, p, z = lens_of(channels), np.full(5, 0.2), np.zeros(len(counts))
-        gap = function(lens, counts, lens.g[1], 3.0, 1e-10, p, z)
-        results.append((p, gap, log_likelihood(counts, z)))
-    assert np.allclose(results[0][0], results[1][0], atol=1e-12)
-    assert results[0][2] == pytest.approx(results[1][2], abs=1e-12)
+    state, most = native.FitState(view_of(twins)), scaled(twins).max(axis=1)
+    assert state.decide(0.0) == int(np.argmax(most >= most.max() - 1e-12))
+    assert np.allclose(state.bound, most)
 
 
 def test_impossible_rewards_have_likelihood_zero() -> None:
-    assert log_likelihood(np.array([1.0, 2.0]), np.array([0.0, 1.0])) == -np.inf
-    assert log_likelihood(np.array([0.0, 2.0]), np.array([0.0, 0.5])) == pytest.approx(2 * math.log(0.5))
+    channels = channels_of(Problem(latent=Discrete(["x"]), arms={"one": [0], "other": [1]}))
+    of = native.Likelihood(view_of(channels))
+    assert of.log_likelihood(np.array([1.0, 2.0]), np.array([0.0, 1.0])) == -np.inf
+    assert of.log_likelihood(np.array([0.0, 2.0]), np.array([0.0, 0.5])) == pytest.approx(2 * math.log(0.5))
+
+
+def test_a_state_that_forgot_is_as_new() -> None:
+    channels = channels_of(random_problem(3, 5, 90, noisy=0.5))
+    used, fresh = native.FitState(view_of(channels)), native.FitState(view_of(channels))
+    for t in range(40):
+        used.witness(t % 5, int(channels.offset[t % 5]))
+        used.decide(math.log(t + 2))
+    used.doubt(2)
+    used.own, used.share = np.zeros(5), np.full(5, 0.5)
+    used.forget()
+    level, x = np.zeros((5, 90), dtype=np.int64), np.zeros(200, dtype=np.int64)
+    assert np.array_equal(used.play(level, x), fresh.play(level, x))
+    assert np.array_equal(used.bound, fresh.bound) and used.forecast == fresh.forecast
 
 
 # The guard.
@@ -447,8 +422,7 @@ def test_impossible_rewards_have_likelihood_zero() -> None:
 
 def test_the_forecast_is_the_product_of_its_predictions() -> None:
     channels = channels_of(random_problem(3, 2, 3))
-    lens = lens_of(channels)
-    mind = make_mind(lens)
+    state = native.FitState(view_of(channels))
     expected, tally = 0.0, np.zeros(int(channels.offset[-1]))
     rng = np.random.default_rng(0)
     for _ in range(50):
@@ -457,21 +431,21 @@ def test_the_forecast_is_the_product_of_its_predictions() -> None:
         i = int(rng.integers(low, high))
         expected += math.log((tally[i] + 0.5) / (tally[low:high].sum() + 0.5 * (high - low)))
         tally[i] += 1
-        witness(lens, mind, k, i)
-    assert mind.whole[FORECAST] == pytest.approx(expected, abs=1e-10)
+        state.witness(k, i)
+    assert state.forecast == pytest.approx(expected, abs=1e-10)
 
 
 def alarms(model: Channels, truth: Channels, p: Floats, runs: int, rounds: int, rate: float) -> int:
     """In how many runs the guard speaks, arms pulled in turn and paid by ``truth``."""
-    lens, count = lens_of(model), 0
+    view, count = view_of(model), 0
     laws = [truth.matrix(k) @ p for k in range(len(truth.values))]
     for run in range(runs):
         rng = np.random.default_rng(run)
-        mind = make_mind(lens)
+        state = native.FitState(view)
         for t in range(rounds):
             k = t % len(laws)
-            witness(lens, mind, k, int(truth.offset[k] + rng.choice(len(laws[k]), p=laws[k] / laws[k].sum())))
-            if t % 10 == 9 and contradiction(lens, mind, rate) >= 0:
+            state.witness(k, int(truth.offset[k] + rng.choice(len(laws[k]), p=laws[k] / laws[k].sum())))
+            if t % 10 == 9 and state.contradiction(rate) >= 0:
                 count += 1
                 break
     return count
@@ -492,25 +466,25 @@ def test_the_arm_that_fits_worst_is_doubted_and_its_own_index_taken() -> None:
     counts = draw_counts(channels, p, np.array([500, 500, 0]), 0)
     low, high = channels.offset[2:4]
     counts[high - 1] = 400  # only ever its largest reward
-    lens, mind = known(channels, counts)
-    assert contradiction(lens, mind, 1e-3) == 2
-    doubt(lens, mind, 2)
-    assert mind.n[low:high].sum() == 0 and mind.pulls[2] == 0
-    assert contradiction(lens, mind, 1e-3) == -1
-    witness(lens, mind, 2, int(low))
-    assert mind.n[low:high].sum() == 0
-    mind.own[2] = 0.123
-    decide(lens, mind, 3.0)
-    assert mind.arms[2, BOUND] == 0.123
+    state = known(channels, counts)
+    assert state.contradiction(1e-3) == 2
+    state.doubt(2)
+    assert state.n[low:high].sum() == 0 and state.pulls[2] == 0
+    assert state.contradiction(1e-3) == -1
+    state.witness(2, int(low))
+    assert state.n[low:high].sum() == 0
+    state.own = np.array([np.inf, np.inf, 0.123])
+    state.decide(3.0)
+    assert state.bound[2] == 0.123
 
 
 def test_an_arms_own_index_caps_the_joint_one() -> None:
     channels = channels_of(DISCRETE["discrete-1"])
     counts = draw_counts(channels, np.full(5, 0.2), np.array([50, 50, 50]), 0)
-    lens, mind = known(channels, counts, eager=True)
-    mind.own[1] = 0.01
-    decide(lens, mind, 2.0)
-    assert mind.arms[1, BOUND] == 0.01 and mind.arms[0, BOUND] > 0.01
+    state = known(channels, counts, eager=True)
+    state.own = np.array([np.inf, 0.01, np.inf])
+    state.decide(2.0)
+    assert state.bound[1] == 0.01 and state.bound[0] > 0.01
 
 
 # What X is.
@@ -522,7 +496,7 @@ def test_the_interval_of_a_coin_is_the_one_its_forecast_leaves() -> None:
     counts = np.zeros(int(channels.offset[-1]))
     counts[channels.offset[k] : channels.offset[k] + 2] = 30, 70
     found = law(channels, counts, ["a", "b"], 0.95, "always")
-    limit = known(channels, counts)[1].whole[FORECAST] + math.log(0.05)
+    limit = known(channels, counts).forecast + math.log(0.05)
     n = counts[channels.offset[k] : channels.offset[k] + 2][channels.matrix(k).argmax(axis=0)]
     ends = [
         brentq(lambda q: n[0] * math.log(q) + n[1] * math.log(1 - q) - limit, *s)
@@ -580,3 +554,23 @@ def test_too_many_values_are_refused() -> None:
     counts = np.zeros(int(channels.offset[-1]))
     with pytest.raises(SizeError, match="latent: got 301 values of X; expected at most 300"):
         law(channels, counts, [str(j) for j in range(301)], 0.95)
+
+
+# What is refused.
+
+
+def test_arrays_that_do_not_fit_are_refused() -> None:
+    channels = channels_of(random_problem(0, 3, 4))
+    with pytest.raises(ValueError, match="error: got length 4; expected 12"):
+        channel_view(channels._replace(error=np.ones((2, 2)), strain=np.ones((2, 2))), tolerance=1.0)
+    with pytest.raises(ValueError, match="start: missing"):
+        native.ChannelView(row=channels.row)
+    state = native.FitState(view_of(channels))
+    with pytest.raises(ValueError, match="n: got length 2"):
+        state.recall(np.zeros(2), np.zeros(3, dtype=bool))
+    with pytest.raises(ValueError, match="own: got length 2; expected 3"):
+        state.own = np.zeros(2)
+    with pytest.raises(IndexError, match="row: not one of the arm's"):
+        state.witness(0, int(channels.offset[1]))
+    with pytest.raises(IndexError, match="arm: no such number"):
+        state.doubt(3)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -13,14 +15,14 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import headwater as hw
-from headwater import streams
+from headwater import native, streams
 from headwater.paper import CASES
-from headwater.policies import kernel
+from headwater.policies.core import settings_of
 from headwater.policies.rules import Spec, make_spec
 from headwater.pseudo import model_of
-from headwater.simulation import leap
 from headwater.simulation.atoms import atoms_of
-from headwater.simulation.engine import Counts, Model, make_model, setting_of, simulate_counts, simulate_leaps
+from headwater.simulation.engine import Counts, Model, core_of, make_model, simulate_counts, simulate_leaps, source_of
+from headwater.simulation.leap import SURE
 
 Ints = NDArray[np.int64]
 POLICIES = [make_spec(name) for name in ("ucb1", "c-ucb", "kl-ucb", "c-kl-ucb")]
@@ -76,38 +78,34 @@ class Board:
 
     def __init__(self, problem: hw.Problem, spec: Spec, rounds: int, rng: np.random.Generator) -> None:
         self.model = laid_out(problem)
-        self.meta, self.params = setting_of(self.model, spec, streams.seed_words(1))
-        arms = len(self.model.level)
-        self.counts = np.zeros((kernel.COUNTS, arms), dtype=np.int64)
-        self.sums = np.zeros((arms, arms), dtype=np.int64)
-        self.mean, self.root, self.index = np.zeros(arms), np.zeros(arms), np.zeros(arms)
-        kernel.reset(self.meta, self.counts, self.sums, self.mean, self.root)
+        self.about = (
+            native.RULES[spec.rule.code],
+            native.Rewards(self.model.table, self.model.unit, self.model.low, self.model.span),
+            settings_of(spec, scale=self.model.scale, seed=1),
+        )
+        self.live = native.Live(core_of(self.model, spec), self.about[2], 0)
+        self.counts: Any = self.live.arrays(False)
         for u in rng.integers(0, 2**streams.UNIFORM_BITS, rounds):
-            arm = self.advance(kernel.SELECT)
-            self.advance(kernel.OBSERVE, arm, int(self.model.level[arm, np.searchsorted(self.model.thresholds, u, "right")]))
+            arm = self.live.select()
+            self.live.pay(arm, int(self.model.level[arm, np.searchsorted(self.model.thresholds, u, "right")]))
 
     @property
     def reference(self) -> int:
-        return int(self.meta[kernel.REFERENCE_ARM])
+        return int(np.argmax(self.counts["pulls"]))
 
-    def advance(self, mode: int, arm: int = 0, level: int = 0) -> int:
-        none = np.zeros((0, 0), dtype=np.int64)
-        state = (self.meta, self.params, self.counts, self.sums, self.mean, self.root, self.index, none)
-        return kernel.advance(mode, arm, level, *state, self.model.table, self.model.level, self.meta, self.meta)
-
-    def certain(self, drawn: Ints, sure: float) -> bool:
-        state = (self.meta, self.params, self.counts, self.sums, self.mean, self.root)
-        return leap.certain(int(drawn.sum()), drawn, sure, *state, self.model.table)
+    def lasts(self, drawn: Ints, sure: float) -> bool:
+        return native.lasts(*self.about, self.counts, drawn, sure)
 
     def stays(self, order: tuple[int, ...]) -> bool:
         """Whether the most-pulled arm is chosen in every round if it pays its levels in this order."""
-        kept = [x.copy() for x in (self.meta, self.counts, self.sums, self.mean, self.root)]
-        fine = True
+        kept, fine, reference = {name: x.copy() for name, x in self.counts.items()}, True, self.reference
         for level in order:
-            fine = fine and self.advance(kernel.SELECT) == self.reference
-            self.advance(kernel.OBSERVE, self.reference, level)
-        for x, old in zip((self.meta, self.counts, self.sums, self.mean, self.root), kept, strict=True):
-            x[:] = old
+            fine = fine and self.live.select() == reference
+            self.live.pay(reference, level)
+        for name, old in kept.items():
+            self.counts[name][:] = old
+        self.live.rounds -= len(order)
+        self.live.rebuild()
         return fine
 
 
@@ -121,7 +119,7 @@ def test_a_certificate_holds_in_every_order(spec: Spec) -> None:
         drawn = np.bincount(rng.choice(can, 6), minlength=board.model.table.shape[1])
         orders = set(itertools.permutations(np.repeat(np.arange(drawn.size), drawn).tolist()))
         safe = all(board.stays(order) for order in orders)
-        if board.certain(drawn, math.inf):
+        if board.lasts(drawn, math.inf):
             assert safe
             yes += 1
         elif safe:
@@ -129,6 +127,79 @@ def test_a_certificate_holds_in_every_order(spec: Spec) -> None:
         else:
             no += 1
     assert yes > 20 and no > 20 and needless < 0.3 * yes
+
+
+def highest(mean: float, n: int, budget: float, model: Model) -> float:
+    """KL-UCB's index by bisection."""
+    p = (mean - model.low) / model.span
+    low, high = p, 1.0
+    while low < (q := 0.5 * (low + high)) < high:
+        kl = (p * math.log(p / q) if p else 0.0) + ((1 - p) * math.log((1 - p) / (1 - q)) if p < 1 else 0.0)
+        low, high = (q, high) if n * kl <= budget else (low, q)
+    return model.low + model.span * low
+
+
+def kl_lasts(board: Board, drawn: Ints) -> bool | None:
+    """Whether the most-pulled arm's least index is above its rivals' largest ones; None where they are too near to tell."""
+    model, counts, r, m = board.model, board.counts, board.reference, int(drawn.sum())
+    row, n, total, t = model.table[r], counts["pulls"], counts["total"], counts["pulls"].sum()
+    low, gain = native.Order(drawn, row[:, -1].copy()).strays(SURE), int(drawn @ row[:, -1])
+    bottom = max(model.unit * min((total[r] - low) / n[r], (total[r] + gain - low) / (n[r] + m)), model.low)
+    bar, near = highest(bottom, int(n[r] + m), math.log(t + 1), model), False
+    for ell in range(len(n)):
+        against = int(counts["sums"][r, ell]) if counts["sums"].size else 0
+        end = against + int(drawn @ row[:, ell])
+        order = native.Order(drawn, row[:, ell].copy())
+        if ell == r or (against > 0 and end > 0 and order.keeps(against, end, SURE)):
+            continue
+        top = highest(counts["mean"][ell], int(n[ell]), math.log(t + m), model) if n[ell] else math.inf
+        near = near or abs(bar - top) < 1e-7
+        if not near and top > bar:
+            return False
+    return None if near else True
+
+
+@pytest.mark.parametrize("spec", POLICIES[2:], ids=lambda spec: spec.title)
+def test_kl_ucb_lasts_where_a_search_for_the_indices_says_so(spec: Spec) -> None:
+    rng, found = np.random.default_rng(6), []
+    for case in range(300):
+        board = Board(random_problem(case), spec, int(rng.integers(20, 2000)), rng)
+        chance = np.bincount(board.model.level[board.reference], minlength=board.model.table.shape[1])
+        drawn = rng.multinomial(int(10 ** rng.uniform(0.6, 2.5)), chance / chance.sum())
+        wanted = kl_lasts(board, drawn)
+        if wanted is not None:
+            assert board.lasts(drawn, SURE) == wanted
+            found.append(wanted)
+    assert len(found) > 250 and 40 < sum(found) < len(found) - 40, "both answers are common"
+
+
+def test_what_cannot_leap_is_refused() -> None:
+    model, spec = laid_out(random_problem(1)), POLICIES[0]
+    chances, watch, at = np.ones(model.table.shape[:2]), np.zeros(2, dtype=np.int64), np.array([10])
+
+    def play(spec: Spec, leaps: native.Leaps | None) -> None:
+        arms = len(model.level)
+        out = [np.zeros(shape, dtype=np.int64) for shape in ((1, 1, arms), (1, 1), (1, arms))]
+        seat = native.Seat(settings_of(spec, scale=model.scale, seed=1), *out)
+        native.play(core_of(model, spec), source_of(model, 1), at, [seat], 0, watch, 1, "leap", leaps)
+
+    leaps = native.Leaps(chances, 1, SURE)
+    with pytest.raises(ValueError, match="leaps: expected what the leap engine asks for"):
+        play(spec, None)
+    for policy in (make_spec("ts"), make_spec("c-ucb", audit=0.5), make_spec("c-ucb", reference="well-pulled")):
+        with pytest.raises(ValueError, match="seats: expected policies whose choice may stand"):
+            play(policy, leaps)
+    with pytest.raises(ValueError, match="chances: got length"):
+        play(spec, native.Leaps(chances[:1].copy(), 1, SURE))
+    with pytest.raises(ValueError, match="chances: the last axis: got length"):
+        play(spec, native.Leaps(chances[:, :1].copy(), 1, SURE))
+    board = Board(random_problem(1), spec, 20, np.random.default_rng(1))
+    with pytest.raises(ValueError, match="rule: expected one whose choice may stand"):
+        native.lasts(native.RULES["ts"], *board.about[1:], board.counts, np.ones(1, dtype=np.int64), SURE)
+    with pytest.raises(ValueError, match="drawn: got length 1; expected"):
+        board.lasts(np.ones(1, dtype=np.int64), SURE)
+    with pytest.raises(ValueError, match="pay: got length 2; expected 1"):
+        native.Order(np.ones(1, dtype=np.int64), np.ones(2, dtype=np.int64))
 
 
 def crossed(drawn: tuple[int, ...], pay: tuple[int, ...], start: float, end: float) -> float:
@@ -150,9 +221,8 @@ def crossed(drawn: tuple[int, ...], pay: tuple[int, ...], start: float, end: flo
     return 1 - safe((0,) * len(drawn)) / every
 
 
-def shape_of(drawn: tuple[int, ...], pay: tuple[int, ...]) -> leap.Shape:
-    gain = sum(d * y for d, y in zip(drawn, pay, strict=True))
-    return leap.shape_of(sum(drawn), np.array([*drawn, 0]), np.array([*pay, 99])[:, None], 0, gain)
+def order_of(drawn: tuple[int, ...], pay: tuple[int, ...]) -> native.Order:
+    return native.Order(np.array([*drawn, 0]), np.array([*pay, 99]))
 
 
 @pytest.mark.parametrize("largest", [3, 8, 40])
@@ -163,9 +233,9 @@ def test_a_line_is_crossed_no_more_often_than_said(largest: int) -> None:
         kinds = int(rng.integers(2, 5 if largest < 40 else 3))
         drawn = tuple(rng.integers(1, largest + 1, kinds).tolist())
         pay = tuple(sorted(rng.choice(20, kinds, replace=False).tolist()))
-        m, shape = sum(drawn), shape_of(drawn, pay)
-        start, end = rng.uniform(0.2, 3.5, 2) * math.sqrt(m * shape.second)
-        least, chance = leap.doubt(m, shape, start, end), crossed(drawn, pay, start, end)
+        m, order = sum(drawn), order_of(drawn, pay)
+        start, end = rng.uniform(0.2, 3.5, 2) * math.sqrt(m * order.second)
+        least, chance = order.doubt(start, end), crossed(drawn, pay, start, end)
         assert chance <= math.exp(min(-least, 0.0))
         close += least > 0.4 * -math.log(chance) if 0 < chance < 0.01 else 0
     assert close > 3 or largest < 40
@@ -176,7 +246,7 @@ def test_some_orders_are_the_worst() -> None:
     rng = np.random.default_rng(4)
     for _ in range(100):
         drawn, pay = tuple(rng.integers(1, 5, 3).tolist()), tuple(sorted(rng.choice(9, 3, replace=False).tolist()))
-        low = shape_of(drawn, pay).low
+        low = order_of(drawn, pay).low
         assert crossed(drawn, pay, 1.001 * low, 1.001 * low) == 0 < crossed(drawn, pay, 0.999 * low, 0.999 * low)
 
 
@@ -186,21 +256,37 @@ def test_the_constant_covers_what_poisson_numbers_can_do() -> None:
     assert np.all(mode <= (2 * math.e * mean) ** -0.5 * (1 + 1e-9))
 
 
-@pytest.mark.parametrize("m", [leap.MANY, 1000, 10**6, 10**10])
+@pytest.mark.parametrize("m", [native.MANY_REWARDS, 1000, 10**6, 10**10])
 def test_what_is_sure_follows_from_what_is_doubtful(m: int) -> None:
     """No line is called safe that is too near, and lines not much further are; none but by the worst order at sure=inf."""
     drawn = (m // 10, m // 2, m // 5, m - m // 10 - m // 2 - m // 5)
-    shape = shape_of(drawn, (0, 15, 20, 40))
-    wide = math.sqrt(m * shape.second)
+    order = order_of(drawn, (0, 15, 20, 40))
+    wide = math.sqrt(m * order.second)
     for slope in (0.2, 1.0, 5.0):
         start, end = math.sqrt(slope) * wide, wide / math.sqrt(slope)
-        near, far, low = math.sqrt(leap.SURE / 2), 7.0, shape.low / min(start, end)
-        assert leap._keeps(m, shape, near * start, near * end, leap.SURE) == (low < near)
-        assert leap._keeps(m, shape, far * start, far * end, leap.SURE) or m < 10**6
-        assert leap._keeps(m, shape, far * start, far * end, math.inf) == (low < far)
-    stray = leap._strays(m, shape, leap.SURE)
-    assert stray == shape.low if m == leap.MANY else leap.doubt(m, shape, stray, stray) >= leap.SURE
-    assert leap._strays(m, shape, math.inf) == shape.low
+        near, far, low = math.sqrt(SURE / 2), 7.0, order.low / min(start, end)
+        assert order.keeps(near * start, near * end, SURE) == (low < near)
+        assert order.keeps(far * start, far * end, SURE) or m < 10**6
+        assert order.keeps(far * start, far * end, math.inf) == (low < far)
+    stray = order.strays(SURE)
+    assert stray == order.low if m == native.MANY_REWARDS else order.doubt(stray, stray) >= SURE
+    assert order.strays(math.inf) == order.low
+
+
+def test_one_replication_tells_how_far_it_is_and_stops_when_asked() -> None:
+    """Played round by round, which would take hours."""
+    model, watch, arms = laid_out(LISTED["discrete-2"]), np.zeros(2, dtype=np.int64), 3
+    out = [np.zeros(shape, dtype=np.int64) for shape in ((1, 1, arms), (1, 1), (1, arms))]
+    seat = native.Seat(settings_of(POLICIES[0], scale=model.scale, seed=1), *out)
+    leaps = native.Leaps(np.ones(model.table.shape[:2]), 1, SURE)
+    game = (core_of(model, POLICIES[0]), source_of(model, 1), np.array([10**12]), [seat], 0, watch, 1, "leap", leaps)
+    with ThreadPoolExecutor(1) as pool:
+        playing = pool.submit(native.play, *game)
+        while watch[1] < 1000:
+            time.sleep(0.001)
+        watch[0] = 1
+        playing.result(timeout=600)
+    assert 1000 <= watch[1] < 10**12 and not out[0].any()
 
 
 # --- laws ------------------------------------------------------------------------------------------------------------

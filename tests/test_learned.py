@@ -8,23 +8,23 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
 import headwater as hw
+from headwater import native
 from headwater.arms import Random
 from headwater.arrays import Floats
 from headwater.evaluation.guard import turned_round
 from headwater.files import parse_problem
-from headwater.policies.decisions import _draw_error
+from headwater.policies.channel_view import channel_view
 from headwater.policies.evidence import evidence_of
-from headwater.policies.joint import decide
-from headwater.policies.lens import make_lens
-from headwater.policies.mind import BOUND, contradiction, likeliest, make_mind, relearn
-from headwater.policies.rules import Spec, make_spec
+from headwater.policies.rules import LatentThompson, Spec, make_spec
 from headwater.pseudo import model_of
 from headwater.pseudo.channels import KNOWN, channels_of
 from headwater.simulation.atoms import atoms_of
 from headwater.simulation.engine import make_model, simulate_counts
+from headwater.streams import NORMAL
+from oracle import uniform
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 nothing = pytest.importorskip("learned_from_nothing")
@@ -113,16 +113,15 @@ def test_upper_ends_of_means_are_kept_in_a_file_and_by_other_problems() -> None:
 def test_the_index_is_the_smaller_of_its_own_and_the_models_with_its_error() -> None:
     _, rows, observations = truth_and_model(3, 30)
     channels = channels_of(made(rows, observations))
-    counts = np.random.default_rng(0).integers(5, 30, 9)
+    counts = np.random.default_rng(0).integers(5, 30, 9).astype(float)
     found = []
     for tolerance, own in ((0.0, np.inf), (2.0, np.inf), (2.0, 0.63)):
-        lens = make_lens(channels, 0.0, 2.0, tolerance)
-        mind = make_mind(lens, eager=True)
-        mind.n[:], mind.own[:] = counts, own
-        relearn(lens, mind)
-        decide(lens, mind, 3.0)
-        found.append(mind.arms[:, BOUND].copy())
-    law = likeliest(lens, mind)
+        state = native.FitState(channel_view(channels, 0.0, 2.0, tolerance), eager=True)
+        state.recall(counts, np.zeros(3, dtype=bool))
+        state.own = np.full(3, own)
+        state.decide(3.0)
+        found.append(state.bound)
+    law = state.likeliest()
     bound = found[0] + 2.0 * np.sqrt(np.sum((law * channels.error / 2.0) ** 2, axis=1))
     np.testing.assert_allclose(found[1], bound, atol=1e-7)
     np.testing.assert_allclose(found[2], np.minimum(bound, 0.63), atol=1e-7)
@@ -168,31 +167,34 @@ def test_the_guard_allows_for_what_was_learned() -> None:
         laws = [row.mean(axis=0) for row in true]
         counts = np.array([rng.multinomial(3000, law) for law in laws])
         for i, given in enumerate((None, observations)):
-            lens = make_lens(channels_of(made(rows, given)), 0.0, 2.0, 2.0)
-            mind = make_mind(lens)
-            mind.n[:] = counts.ravel()
-            relearn(lens, mind)
-            spoke[i] += contradiction(lens, mind, 1e-3) >= 0
+            state = native.FitState(channel_view(channels_of(made(rows, given)), 0.0, 2.0, 2.0))
+            state.recall(counts.ravel().astype(float), np.zeros(3, dtype=bool))
+            spoke[i] += state.contradiction(1e-3) >= 0
     assert spoke[0] >= 5 and spoke[1] == 0
 
 
 def test_a_deviation_is_drawn_from_its_posterior() -> None:
+    """Of the mean under the draw of X's law, which the chain goes on from, and of the arm's own rewards."""
     _, rows, observations = truth_and_model(3, 30)
-    policy = hw.make_policy("latent-ts", made(rows, observations), guard=0.0)
-    learner, law = policy.learner, np.full(4, 0.25)
-    assert learner is not None
-    draw: Any = _draw_error
-    before = float(np.sum((law * learner.lens.error[0]) ** 2))
-    assert draw(0, 0.4, 1.5, 0.0, learner, law) == pytest.approx(0.4 + 1.5 * np.sqrt(before))
-    for _ in range(500):
-        policy.update("arm 0", 1.0)
-        policy.update("arm 0", 2.0)
-    own = (1.5 - learner.knobs[5]) / learner.knobs[6]
-    noise = (1 / 12 + 1000 * (0.5 / learner.knobs[6]) ** 2) / 1001
-    precision = 1 / before + 1000 / noise
-    expected = (0.4 / before + own * 1000 / noise) / precision
-    assert draw(0, 0.4, 0.0, 1.5, learner, law) == pytest.approx(expected)
-    assert draw(0, 0.4, 2.0, 1.5, learner, law) == pytest.approx(expected + 2 / np.sqrt(precision))
+    policy = hw.make_policy("latent-ts", made(rows, observations), guard=0.0, audit=0.0, seed=5)
+    assert isinstance(policy.spec.rule, LatentThompson) and policy.evidence is not None
+    channels, low, span = policy.evidence.channels, policy.evidence.low, policy.evidence.span
+    error = channels.error * policy.spec.rule.tolerance / span
+    for rewards in (0, 1000):
+        policy.update(["arm 0"] * rewards, [1.0, 2.0] * (rewards // 2))
+        t, pulls, seen = policy.rounds + 1, policy.known.pulls.copy(), policy.seen.copy()
+        chosen = policy.select()
+        found = policy.known.ranks.copy()
+        policy.update(chosen, 1.0)
+        law = policy._native.course()["particle"]
+        for k in range(3):
+            before, mean = float(np.sum((law * error[k]) ** 2)), float(law @ channels.g[k] - low) / span
+            own = seen[k] @ channels.values[k] / max(pulls[k], 1)
+            noise = (1 / 12 + seen[k] @ (channels.values[k] - own) ** 2 / span**2) / (pulls[k] + 1)
+            precision = 1 / before + pulls[k] / noise
+            expected = (mean / before + pulls[k] / noise * (own - low) / span) / precision
+            normal = special.ndtri((uniform(5, 0, t, NORMAL, k, 0) + 0.5) * 2.0**-53)
+            assert (found[k] - low) / span == pytest.approx(expected + normal / np.sqrt(precision))
 
 
 @pytest.mark.parametrize("name", ["joint-ucb", "latent-ts"])

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import headwater as hw
+from headwater import native
 from headwater.errors import ProblemError, RewardError
-from headwater.policies import NAMES, Policy, Spec, from_state, indices, make_spec, parse_spec
+from headwater.policies import NAMES, Policy, Spec, from_state, make_spec, parse_spec
 from headwater.policies.rules import Rule
 from headwater.policies.table import choose_units
 from headwater.simulation.atoms import atoms_of
@@ -65,7 +66,10 @@ def test_policies_from_text(text: str, title: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("ucb2", 'policy: got "ucb2"; expected one of ucb1, kl-ucb, ts, c-ucb, c-kl-ucb, c-ts'),
+        (
+            "ucb2",
+            'policy: got "ucb2"; expected one of ucb1, kl-ucb, ts, uniform, epsilon-greedy, c-ucb, c-kl-ucb, c-ts, joint-ucb',
+        ),
         ("", 'policy: got ""; expected one of'),
         ("ucb1:sd=1", "sd: not an option of ucb1"),
         ("ts:name=x", "name: not an option of ts"),
@@ -127,7 +131,8 @@ def test_what_is_no_rule_is_refused() -> None:
         hw.Correlated(MyThompson(), ADS)
     others: list[Any] = ["ucb1", hw.UCB1, None]
     for bad in others:
-        with pytest.raises(ProblemError, match=r"rule: got .*; expected one of UCB1, KLUCB, Thompson, JointUCB, .*UCB1\(\)"):
+        message = r"rule: got .*; expected one of UCB1, KLUCB, Thompson, Uniform, EpsilonGreedy, JointUCB, .*UCB1\(\)"
+        with pytest.raises(ProblemError, match=message):
             hw.Correlated(bad, ADS)
 
 
@@ -269,11 +274,11 @@ def test_explained_indices_are_the_true_ones(name: str) -> None:
     problem = hw.Problem(latent=hw.Discrete(["x", "y"]), arms={"a": [0, 1], "b": [1, 0], "c": [0.5, 1]})
     policy = hw.make_policy(name, problem)
     policy.update(["a"] * 50 + ["b"] * 40 + ["c"] * 30, [1] * 25 + [0] * 25 + [1] * 30 + [0] * 10 + [1] * 10 + [0.5] * 20)
-    for line, n, mean in zip(policy.explain().arms, (50, 40, 30), (0.5, 0.75, 2 / 3), strict=True):
-        assert line.index == pytest.approx(indices.kl_ucb_index(mean, n, math.log(121), 0.0, 1.0))
-    policy.select()
-    for line, n, mean in zip(policy.explain().arms, (50, 41, 30), (0.5, 0.75, 2 / 3), strict=True):
-        assert line.index == pytest.approx(indices.kl_ucb_index(mean, n, math.log(122), 0.0, 1.0)), "one pull is pending"
+    means = np.array([0.5, 0.75, 2 / 3])
+    for pulls, pending in (([50.0, 40.0, 30.0], "none"), ([50.0, 41.0, 30.0], "one")):
+        index = native.kl_ucb_index(means, np.array(pulls), math.log(1 + sum(pulls)), 0.0, 1.0)
+        assert [line.index for line in policy.explain().arms] == pytest.approx(index.tolist()), f"{pending} is pending"
+        policy.select()
 
 
 def test_an_arm_is_never_excluded_by_its_own_mean() -> None:

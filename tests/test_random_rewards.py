@@ -17,17 +17,17 @@ from scipy import optimize, stats
 from typer.testing import CliRunner
 
 import headwater as hw
-from headwater import streams
+from headwater import native, streams
 from headwater.cli import app
 from headwater.errors import ProblemError, RewardError
 from headwater.files import parse_problem
-from headwater.policies import Policy, Spec, from_state, indices, kernel, make_spec, noisy, parse_spec
-from headwater.policies.table import choose_units, pack, table_of
+from headwater.policies import Policy, Spec, from_state, make_spec, parse_spec
+from headwater.policies.core import settings_of
+from headwater.policies.table import choose_units, random_rewards, table_of
 from headwater.pseudo.channels import channels_of
 from headwater.simulation import engine
 from headwater.simulation.atoms import atoms_of
-from headwater.simulation.draws import draw_rewards
-from oracle import drawn_atoms, uniform
+from oracle import bernoulli_index, drawn_atoms, uniform
 from test_policies import SPECS, beta, filtered, learned
 
 Array = NDArray[np.float64]
@@ -214,7 +214,7 @@ class Judge:
 
 def expected(judge: Judge, policy: Policy, slack: float) -> tuple[set[int], set[int]]:
     """The arms that are certainly in the running and certainly excluded, by the paper's two filters."""
-    n = policy.counts[kernel.PULLS]
+    n = policy.known.pulls
     count, total = len(n), int(n.sum())
     if policy.spec.reference == "most-pulled":
         references = [int(np.argmax(n))]
@@ -275,11 +275,11 @@ def forced(table: list[list[float]], weights: Any) -> tuple[hw.Problem, hw.Probl
         values = sorted(set(row))
         arms[f"a{k}"] = {"outcomes": values, "probabilities": [[float(x == v) for v in values] for x in row]}
     noisy = hw.Problem(latent=points, arms=arms, distribution=weights)
-    assert table_of(noisy).noisy == {} and table_of(noisy).channelled is None, "0 and 1 are no random rewards"
+    assert table_of(noisy).noisy == {} and table_of(noisy).random is None, "0 and 1 are no random rewards"
     through = table_of(noisy)
     through.units = through.units.finer(float(np.max(np.abs(table))))
     through.__dict__["noisy"] = {k: channels_of(noisy).matrix(k) for k in range(len(table))}
-    through.__dict__["channelled"] = pack(list(through.noisy.values()), noisy.rewards, through.units.unit)
+    through.__dict__["random"] = random_rewards(list(through.noisy.values()), noisy.rewards, through.units.unit)
     return plain, noisy
 
 
@@ -306,24 +306,6 @@ def test_channels_of_0_and_1_choose_action_for_action(seed: int, spec: Spec) -> 
         one.update(arm, reward)
         other.update(arm, reward)
         assert one.competitive() == other.competitive()
-
-
-def test_the_kernel_as_plain_python() -> None:
-    policy = hw.make_policy("c-ucb", MIXED, reference="well-pulled")
-    for t in range(12):
-        policy.update(MIXED.names[t % 3], [1.2, 3, 1][t % 3] if t < 9 else [0.5, 0, 0][t % 3])
-    channel, fits, work = policy._extra
-    sums, shift = [], []
-    refresh: Any = noisy.refresh
-    for function in (refresh, refresh.py_func):
-        fits[:] = table_of(MIXED).channelled.fits  # type: ignore[union-attr]
-        policy.sums[1:] = 0
-        function(policy.meta, policy.counts, policy.sums, policy.seen, channel, fits, work)
-        sums.append(policy.sums.copy())
-        shift.append(policy.counts[kernel.SHIFT].copy())
-    assert sums[0].any() and shift[0].any()
-    np.testing.assert_array_equal(sums[0], sums[1])
-    np.testing.assert_array_equal(shift[0], shift[1])
 
 
 # --- simulation ------------------------------------------------------------------------------------------------------
@@ -379,8 +361,7 @@ def test_what_always_pulling_an_arm_pays(problem: hw.Problem) -> None:
 def test_random_rewards_have_their_law() -> None:
     """Chi-square over all pairs of an atom and a reward, with a false-alarm probability of 1e-6 an arm; the seed is fixed."""
     rounds, channels = 20_000, channels_of(MIXED)
-    v = np.zeros(rounds, dtype=np.int64)
-    draw_rewards(0, 2, *streams.seed_words(11), v)
+    v = native.draw_rewards(seed=11, replication=2, count=rounds)
     assert v[:50].tolist() == [uniform(11, 2, t, streams.REWARD, 0, 0) for t in range(1, 51)]
     atoms = np.array(drawn_atoms(np.array([0.2, 0.5, 0.3]), 11, 2, rounds))
     assert MIXED.distribution is not None
@@ -447,13 +428,14 @@ def test_a_horizon_too_long_for_exact_sums_is_refused() -> None:
 # --- audits ----------------------------------------------------------------------------------------------------------
 
 
-def by_hand(chosen: int, top: float, t: int, audit: float, late: bool, counts: Any, mean: Any, index: Any) -> int:
+def by_hand(chosen: int, top: float, t: int, spec: Spec, state: dict[str, Any]) -> int:
+    audit, late = spec.audit, spec.schedule == "late"
     budget, best = audit * (1 + (1 / 40 if late else 0.15) * math.log(t)), (-math.inf, 0)
     part = math.log(t) / t
     top += 3.0 * math.sqrt(part) if late else math.sqrt(2 * (top + 1) * (2 - top) * part) + 3 * part
-    for k in np.flatnonzero(np.isneginf(index)).tolist():
-        n = counts[kernel.PULLS, k] + counts[kernel.PENDING, k]
-        reach = math.inf if n == 0 else indices.kl_ucb_index(mean[k], n, budget, -1.0, 3.0)
+    for k in np.flatnonzero(np.isneginf(state["index"])).tolist():
+        n = state["pulls"][k] + state["pending"][k]
+        reach = math.inf if n == 0 else 3.0 * bernoulli_index((state["mean"][k] + 1.0) / 3.0, n, budget) - 1.0
         if reach >= top and (reach, -k) > best:
             best = (reach, -k)
     return chosen if best[0] == -math.inf else -best[1]
@@ -462,21 +444,17 @@ def by_hand(chosen: int, top: float, t: int, audit: float, late: bool, counts: A
 @settings(max_examples=300)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.sampled_from([0.01, 0.3, 1.0, 3.0]), st.booleans())
 def test_who_is_audited(seed: int, arms: int, audit: float, late: bool) -> None:
-    rng = np.random.default_rng(seed)
-    counts = np.zeros((kernel.COUNTS, arms), dtype=np.int64)
-    counts[kernel.PULLS], counts[kernel.PENDING] = rng.integers(0, 20, arms), rng.integers(0, 2, arms)
-    n = counts[kernel.PULLS] + counts[kernel.PENDING]
-    mean = np.where(n > 0, rng.integers(-4, 9, arms) / 4, np.inf)
+    rng, spec = np.random.default_rng(seed), make_spec("c-ucb", audit=audit, schedule="late" if late else "early")
+    pulls, pending = rng.integers(0, 20, arms), rng.integers(0, 2, arms)
+    mean = np.where(pulls + pending > 0, rng.integers(-4, 9, arms) / 4, np.inf)
     index = np.where(rng.random(arms) < 0.6, -np.inf, 0.0)
     chosen, t = int(rng.integers(arms)), int(rng.choice([rng.integers(1, 100), rng.integers(1, 10**6)]))
     index[chosen] = 1.0
-    top = float(mean[np.argmax(counts[kernel.PULLS])])
-    params = np.zeros(kernel.PARAMS)
-    params[[kernel.LOW, kernel.SPAN, kernel.AUDIT, kernel.AUDIT_LATE]] = -1.0, 3.0, audit, late
+    state, top = {"pulls": pulls, "pending": pending, "mean": mean, "index": index}, float(mean[np.argmax(pulls)])
     begun = t * audit > 1000 if late else t > 30
-    wanted = by_hand(chosen, top, t, audit, late, counts, mean, index) if begun and not np.isinf(top) else chosen
-    for function in (kernel.audited, kernel.audited.py_func):  # type: ignore[attr-defined]
-        assert function(chosen, top, math.log(t), params, counts, mean, index) == wanted
+    wanted = by_hand(chosen, top, t, spec, state) if begun and not np.isinf(top) else chosen
+    rewards = native.Rewards(np.zeros((arms, 1, arms + 1), dtype=np.int64), 1.0, -1.0, 3.0)
+    assert native.audited(chosen, math.log(t), rewards, settings_of(spec, scale=3.0, seed=0), state) == wanted
 
 
 @pytest.mark.parametrize("name", ["c-ucb", "c-kl-ucb", "c-ts"])

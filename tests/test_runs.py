@@ -75,7 +75,10 @@ def check_page(path: Path, *words: str) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["simulate", ADS, "--policy", "nope"], 'policy: got "nope"; expected one of ucb1, kl-ucb, ts, c-ucb'),
+        (
+            ["simulate", ADS, "--policy", "nope"],
+            'policy: got "nope"; expected one of ucb1, kl-ucb, ts, uniform, epsilon-greedy, c-ucb',
+        ),
         (["simulate", ADS, "--policy", "c-ucb:reference=best"], "reference: got"),
         (["simulate", ADS, "--policy", "ucb1:sd=2"], "sd: not an option of ucb1; expected none, it has no options"),
         (["simulate", ADS, "--output", ADS], "cannot hold a simulation"),

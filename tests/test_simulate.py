@@ -142,6 +142,7 @@ def test_policies_replications_threads_and_chunks_change_nothing(run: Simulation
     alone = simulate(PAPER["discrete-2"], policies=["c-ucb"], replications=300, threads=1, **options)
     fewer = simulate(PAPER["discrete-2"], policies=list(reversed(POLICIES)), replications=37, threads=2, **options)
     monkeypatch.setattr(simulation, "CHUNK", 41)
+    monkeypatch.setattr(simulation, "ROUNDS", 0)
     chunked = simulate(PAPER["discrete-2"], policies=POLICIES, replications=300, **options)
     for name in POLICIES:
         for part, other in zip(run.outcomes[name], chunked.outcomes[name], strict=True):
@@ -273,7 +274,7 @@ def test_save_and_load(run: Simulation, tmp_path: Path) -> None:
     np.testing.assert_array_equal(run.gaps, again.gaps)
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     assert manifest["command"] == "headwater simulate …" and manifest["digest"] == run.problem.digest
-    assert {"headwater", "numpy", "numba", "scipy", "python"} <= set(manifest["versions"])
+    assert {"headwater", "numpy", "scipy", "python"} <= set(manifest["versions"])
 
 
 def test_saving_again_replaces_only_when_told_to(run: Simulation, tmp_path: Path) -> None:
@@ -370,10 +371,11 @@ class Stop:
                 raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize(("at", "kept"), [(3, 10), (4, 10), (5, 20), (6, 20)])
+@pytest.mark.parametrize(("at", "kept"), [(2, 10), (3, 20)])
 def test_an_interrupt_keeps_whole_chunks(at: int, kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two policies, chunks of ten: reports 1 and 2 belong to the first chunk, 3 and 4 to the second, 5 and 6 to the third."""
+    """Two policies, chunks of ten, both played at once: report n is the n-th chunk's beginning."""
     monkeypatch.setattr(simulation, "CHUNK", 10)
+    monkeypatch.setattr(simulation, "ROUNDS", 0)
     options: dict[str, Any] = {"policies": ["ucb1", "c-ucb"], "horizon": 50, "seed": 4}
     part = simulate(ADS, replications=25, progress=Stop(at), **options)
     assert (part.replications, part.wanted) == (kept, 25)
@@ -383,14 +385,14 @@ def test_an_interrupt_keeps_whole_chunks(at: int, kept: int, monkeypatch: pytest
         np.testing.assert_array_equal(part.realised_regret(name), whole.realised_regret(name)[:kept])
 
 
-@pytest.mark.parametrize("at", [1, 2])
-def test_an_interrupt_with_nothing_kept_is_raised(at: int) -> None:
+def test_an_interrupt_with_nothing_kept_is_raised() -> None:
     with pytest.raises(KeyboardInterrupt):
-        simulate(ADS, policies=["ucb1", "c-ucb"], horizon=50, replications=25, progress=Stop(at))
+        simulate(ADS, policies=["ucb1", "c-ucb"], horizon=50, replications=25, progress=Stop(1))
 
 
 def test_an_interrupted_run_is_saved_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simulation, "CHUNK", 10)
+    monkeypatch.setattr(simulation, "ROUNDS", 0)
     part = simulate(ADS, policies=["ucb1"], horizon=50, replications=25, progress=Stop(2))
     part.save(tmp_path)
     again = load_simulation(tmp_path)
@@ -399,6 +401,7 @@ def test_an_interrupted_run_is_saved_as_such(tmp_path: Path, monkeypatch: pytest
 
 def test_progress_counts_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simulation, "CHUNK", 10)
+    monkeypatch.setattr(simulation, "ROUNDS", 0)
     bar = Stop(0)
     simulate(ADS, policies=["ucb1", "c-ucb"], horizon=50, replications=25, progress=bar)
     done = [d for d, _ in bar.calls]

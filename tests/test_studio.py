@@ -165,7 +165,7 @@ def test_a_race_that_the_estimate_let_through_still_ends(monkeypatch: pytest.Mon
     monkeypatch.setattr(tasks, "check_budget", lambda *_: None)
     monkeypatch.setattr(tasks, "MAX_SECONDS", 0.2)
     with pytest.raises(hw.HeadwaterError, match=r"of the rounds were played after 0\.2 s, which is all the studio gives"):
-        tasks.simulate(ADS, ["graves-lai"], 100_000, 20)
+        tasks.simulate(ADS, ["graves-lai"], 1_000_000, 20)
 
 
 def test_two_simulations_at_a_time(client: TestClient) -> None:

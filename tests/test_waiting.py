@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import headwater as hw
+from headwater import native
 from headwater.errors import HeadwaterError, ModelWarning, ProblemError
-from headwater.policies import Policy, Spec, from_state, kernel, make_spec, waiting
+from headwater.policies import Policy, Spec, from_state, make_spec
 from test_learners import COINS, contradict
 from test_learners import SPECS as LEARNERS
 from test_many import POLICIES, twins
-from test_policies import CONTINUOUS, DISCRETE, NEGATIVE, SPECS, learned, pays, play, unfit
+from test_policies import CONTINUOUS, DISCRETE, NEGATIVE, SPECS, learned, pays, play, randomised, unfit
 
 EVERY = [
     *SPECS,
@@ -195,7 +196,7 @@ WIDE = {"a": [0, 1, 0.5, 0.25], "b": [1, 0, 0.25, 0.5], "c": [0.25, 1, 0, 1], "d
 
 @pytest.mark.parametrize(
     "spec",
-    [spec for spec in SPECS if not isinstance(spec.rule, hw.Thompson)] + [make_spec("c-ucb", audit=2)],
+    [spec for spec in SPECS if not randomised(spec)] + [make_spec("c-ucb", audit=2)],
     ids=lambda spec: spec.title,
 )
 @settings(max_examples=20, deadline=None)
@@ -306,7 +307,7 @@ def test_randomised_batches_spread(name: str, posterior: str) -> None:
 
 @pytest.mark.parametrize("spec", EVERY, ids=lambda spec: spec.title)
 def test_randomised(spec: Spec) -> None:
-    assert Policy(spec, DISCRETE).randomised == (spec.rule.name in ("ts", "latent-ts"))
+    assert Policy(spec, DISCRETE).randomised == (spec.rule.name in ("ts", "latent-ts", "uniform", "epsilon-greedy"))
 
 
 # --- chances ---------------------------------------------------------------------------------------------------------
@@ -351,8 +352,8 @@ def test_an_audit_is_part_of_the_chances() -> None:
 
 
 def test_other_replications_are_never_the_same() -> None:
-    assert len({waiting.elsewhere(r, i) for r in (0, 5) for i in range(100)} | {0, 5}) == 107
-    assert all(0 <= waiting.elsewhere(2**48 - 1, i) < 2**48 for i in range(3))
+    assert len({native.elsewhere(r, i) for r in (0, 5) for i in range(100)} | {0, 5}) == 107
+    assert all(0 <= native.elsewhere(2**48 - 1, i) < 2**48 for i in range(3))
 
 
 # --- the rest --------------------------------------------------------------------------------------------------------
@@ -398,16 +399,3 @@ def test_very_many_arms(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         for policy in (dense, sparse):
             policy.update(arm, float(policy.problem.rewards[policy.problem.index(arm), t]))
     assert sparse.explain() == dense.explain()
-
-
-def test_compiled_is_python() -> None:
-    """The same source, interpreted."""
-    policy = hw.make_policy("c-kl-ucb", DISCRETE, reference="well-pulled", audit=1)
-    play(policy, 30, seed=3)
-    off, pending = np.array([0, 1, 0]), np.array([2, 1, 0])
-    found = []
-    for function in (waiting.select, getattr(waiting.select, "py_func")):  # noqa: B009
-        copy, out = (policy.whole.copy(), policy.real.copy()), np.empty(6, dtype=np.int64)
-        function(0, off, pending, policy.whole, policy.real, policy.sums, policy.seen, policy.cells, *copy, out)
-        found.append((out.tolist(), copy[0].tolist(), kernel.unpack(*copy, 3).ranks[[0, 2]].tolist()))
-    assert found[0] == found[1]

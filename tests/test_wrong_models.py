@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 import headwater as hw
-from headwater.policies import kernel
+from headwater import native
 from headwater.policies.auto import is_learned, spec_for
+from headwater.policies.core import settings_of
 from headwater.policies.rules import NAMES, Spec, make_spec, stored_spec
 from headwater.policies.suspects import blame
 from headwater.service.campaign import spec_of
@@ -51,12 +52,10 @@ def test_no_wrong_model_costs_much(policy: str) -> None:
 
 
 def test_an_arm_twice_as_good_is_audited_at_low_rates() -> None:
-    params = np.zeros(kernel.PARAMS)
-    params[[kernel.LOW, kernel.SPAN, kernel.AUDIT]] = 0.0, 1.0, 1.0
-    log_t = float(np.log(100_000))
-    assert 0.005 < kernel.audit_bar(0.005, log_t, params) < 0.0075
-    params[kernel.AUDIT_LATE] = 1.0
-    assert kernel.audit_bar(0.005, log_t, params) > 0.015, "as release 0.1 had it"
+    rewards, log_t = native.Rewards(np.zeros((1, 1, 2), dtype=np.int64), 1.0, 0.0, 1.0), float(np.log(100_000))
+    early, late = (settings_of(make_spec("c-ucb", audit=1.0, schedule=one), scale=1.0, seed=0) for one in ("early", "late"))
+    assert 0.005 < native.audit_bar(rewards, early, 0.005, log_t) < 0.0075
+    assert native.audit_bar(rewards, late, 0.005, log_t) > 0.015, "as release 0.1 had it"
 
 
 # --- defaults, and what was stored with others

@@ -14,8 +14,7 @@ Layout
 One call gives four 32-bit words, that is two uniforms of 53 bits. For the latent value, rounds 2b + 1 and 2b + 2 take
 the two uniforms of block b; for everything else block is the round number.
 
-The functions are undecorated and use only integers below 2**63 after masking, so that they mean the same in Python (big
-integers), in numba (int64, wrapping) and in CUDA.
+What draws is native/draws.h; here is the same in Python's whole numbers, for whoever wants to see it or draws a few.
 """
 
 from __future__ import annotations
@@ -32,6 +31,7 @@ __all__ = [
     "BETA_FAILURE",
     "BETA_SUCCESS",
     "BINARISE",
+    "CHOICE",
     "LATENT",
     "LEAP",
     "LINEAR_ATOMS",
@@ -59,6 +59,7 @@ BETA_FAILURE = 5
 WALK = 6  # Thompson sampling over the law of X: the moves of its chain
 LEAP = 7  # the rewards of many rounds at once; block counts calls, not rounds
 TRAFFIC = 8  # a live campaign: who gets an arm by lot, and which
+CHOICE = 9  # an arm by lot, of a policy that chooses so
 
 UNIFORM_BITS = 53
 LINEAR_ATOMS = 16  # up to here, comparing with every threshold (vectorised) beats a guide table

@@ -59,8 +59,8 @@ def simulate(
         list[str],
         typer.Option(
             help="A policy: ucb1, c-ucb, kl-ucb, c-kl-ucb, ts, c-ts, or one that learns the law of X: joint-ucb, latent-ts, "
-            "graves-lai; or auto, the one we would choose. Options after a colon, such as ts:sd=estimated. Repeat for "
-            "several."
+            "graves-lai; uniform, epsilon-greedy; or auto, the one we would choose. Options after a colon, such as "
+            "ts:sd=estimated. Repeat for several."
         ),
     ] = ["ucb1", "c-ucb"],  # noqa: B006 - typer reads the default, nobody changes it
     horizon: Annotated[int, typer.Option(help="Rounds per run.")] = 5000,

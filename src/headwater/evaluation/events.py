@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from headwater import native
 from headwater.arrays import Floats, Ints
 from headwater.complaints import shown
 from headwater.errors import ProblemError
 from headwater.evaluation.people import check_listed, label_places, levels_of
+from headwater.policies.channel_view import channel_view
 from headwater.policies.evidence import evidence_of
-from headwater.policies.lens import make_lens
-from headwater.policies.mind import likeliest, make_mind, relearn
 from headwater.problem import Problem, Random
 from headwater.pseudo.channels import channels_of
 
@@ -130,12 +130,11 @@ def reward_range(events: Events) -> tuple[Floats, Floats]:
 def _likeliest_law(events: Events, mine: Any) -> Floats:
     """The likeliest law of X (J,) by the counts of some events."""
     known = evidence_of(events.problem)
-    lens = make_lens(known.channels, known.low, known.span or 1.0)
-    mind = make_mind(lens)
-    rows = lens.offset[events.arm[mine]] + events.level[mine]
-    mind.n[:] = np.bincount(rows, minlength=len(mind.n))
-    relearn(lens, mind)
-    law = np.maximum(likeliest(lens, mind), 0.0)
+    fit = native.FitState(channel_view(known.channels, known.low, known.span or 1.0))
+    offset = known.channels.offset
+    counts = np.bincount(offset[events.arm[mine]] + events.level[mine], minlength=int(offset[-1])).astype(float)
+    fit.recall(counts, np.zeros(len(offset) - 1, dtype=bool))
+    law = np.maximum(fit.likeliest(), 0.0)
     return np.asarray(law / law.sum())
 
 

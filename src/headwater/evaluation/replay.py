@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from headwater import native
 from headwater.arrays import Floats, Ints, nearest
 from headwater.complaints import shown
 from headwater.errors import ProblemError
@@ -28,9 +29,8 @@ from headwater.problem import Problem
 from headwater.pseudo.channels import channels_of
 from headwater.simulation import Outcome, Simulation, check_number, check_rounds
 from headwater.simulation.atoms import Atoms
-from headwater.simulation.draws import draw_rounds
 from headwater.simulation.engine import Model, make_model, oracle_rewards, simulate_counts
-from headwater.streams import UNIFORM_BITS, seed_words
+from headwater.streams import UNIFORM_BITS
 
 __all__ = ["MAX_HORIZON", "THOMPSON", "YARDSTICK", "Market", "named_specs", "replay", "replay_model", "replay_started"]
 
@@ -120,7 +120,7 @@ def replay_model(people: People, population: Population, *, believed: Problem | 
     table = table_of(problem)
     deeper = table.cells.shape[1] - 1
     cuts = np.empty((0, 0, 0), dtype=np.int64)
-    if table.channelled is not None:  # one reward of each person for each arm: no chance is left
+    if table.random is not None:  # one reward of each person for each arm: no chance is left
         cuts = np.where(np.arange(deeper) < level[..., None], 0, 2**UNIFORM_BITS).astype(np.int64)
     atoms = Atoms(
         probability=population.weights,
@@ -132,7 +132,7 @@ def replay_model(people: People, population: Population, *, believed: Problem | 
         span=table.span,
         error=0.0,
         cuts=cuts,
-        channelled=table.channelled,
+        random=table.random,
     )
     return make_model(atoms, scale=table.scale, evidence=evidence_of(problem))
 
@@ -205,15 +205,13 @@ def replay_started(people: People, market: Market, spec: Spec, control: Ints, *,
     counts = {
         name: [[float(values[k][m]), int(n)] for m, n in enumerate(np.bincount(control[k])) if n] for k, name in enumerate(arms)
     }
-    atoms, (u, v) = np.empty(size, dtype=np.int64), np.empty((2, (size + 1) // 2), dtype=np.int64)
-    key = seed_words(run.seed)
     pulls = np.zeros((run.replications, len(run.rounds), len(arms)), dtype=np.int64)
     reward = np.zeros((run.replications, len(run.rounds)))
     for i in range(run.replications):
         policy, paid = Policy(spec, people.problem, seed=run.seed, replication=i), np.zeros(size)
         policy.merge(policy.state() | {"counts": counts})
         chosen = np.zeros((size, len(arms)), dtype=np.int64)
-        draw_rounds(0, i, key[0], key[1], model.thresholds, model.guide, u, v, atoms)
+        atoms = native.draw_rounds(model.thresholds, model.guide, seed=run.seed, replication=i, count=size)
         for t, person in enumerate(atoms.tolist()):
             name = policy.select()
             k = policy.problem.index(name)

@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from headwater import native
 from headwater.arrays import Bools, Floats, Ints, nearest
 from headwater.errors import ProblemError
+from headwater.policies.channel_view import channel_view
 from headwater.problem import Problem
 from headwater.pseudo import model_of
 from headwater.pseudo.cells import Cells, cells_of
@@ -29,6 +31,12 @@ class Evidence(NamedTuple):
     low: float
     span: float
     cells: Cells | None
+
+    def core(self, bins: Ints, tolerance: float) -> native.Evidence:
+        """As the native core reads it; ``bins`` (K, M), and by how many standard errors channels may be wrong."""
+        span = self.span if self.span > 0 else 1.0
+        view = channel_view(self.channels, self.low, span, tolerance)
+        return native.Evidence(view, self.rewards(), bins, binned=self.cells is not None, zero=self.low, width=span)
 
     def bin(self, k: int, rewards: Floats) -> Ints:
         """The bins of arm k's rewards."""

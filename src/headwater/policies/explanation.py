@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headwater import native
 from headwater.arrays import Ints
+from headwater.policies.evidence import Evidence
 from headwater.policies.inference import LatentLaw
-from headwater.policies.kernel import PENDING, PULLS, SHIFT, TOTAL, Views
-from headwater.policies.learner import WIDTH, ZERO, Learner
-from headwater.policies.mind import likeliest
-from headwater.policies.rules import JointUCB, LatentThompson, Spec
+from headwater.policies.rules import EpsilonGreedy, JointUCB, LatentThompson, Spec, Uniform
+
+if TYPE_CHECKING:
+    from headwater.policies.live import Counts
 
 SHOWN = 40
 """Arms up to which an explanation in words has a line for each."""
@@ -22,7 +24,8 @@ SHOWN = 40
 
 @dataclass(frozen=True)
 class ArmLine:
-    """One arm. ``pseudo_reward`` is its empirical pseudo-reward from the arm in ``measured_by``; ``index`` what ranks it.
+    """One arm. ``pseudo_reward`` is its empirical pseudo-reward from the arm in ``measured_by``; ``index`` what ranks it,
+    None where it is excluded, or where a lot decides.
 
     An arm that is excluded and chosen all the same is audited. Where a policy learns the law of X, ``pseudo_reward`` is the
     arm's mean under the likeliest one, and ``excluded_by`` the arm that is best under it.
@@ -78,26 +81,27 @@ class Explanation:
 def explain(
     spec: Spec,
     names: Sequence[str],
-    counts: Ints,
+    known: Counts,
     sums: Ints | Mapping[int, Ints],
     unit: float,
-    views: Views,
+    ahead: Counts,
     chosen: int,
     rounds: int,
     off: Ints,
 ) -> Explanation:
-    """Explain a decision from the state it was made from; ``views.ranks`` is -inf for excluded arms. O(K²) at worst.
+    """Explain a decision from the state it was made from; ``ahead.ranks`` is -inf for excluded arms. O(K²) at worst.
 
     ``off`` (K,) is 1 for arms that are switched off.
 
     ``sums[k]`` is needed of the arms that may exclude others.
     An arm is judged by the mean of its likeliest law: what it paid on average, unless no law of X explains its rewards.
     """
-    n, fitted, index = counts[PULLS], counts[TOTAL] + counts[SHIFT], views.ranks
+    n, fitted, by_lot = known.pulls, known.total + known.shift, _is_by_lot(spec, ahead, chosen, off)
+    index = ahead.mean if isinstance(spec.rule, EpsilonGreedy) else ahead.ranks
     references = _references(spec, np.where(off > 0, -1, n), len(off) - int(off.sum()))
     paid, means = (
         np.array([t * unit / p if p else math.inf for t, p in zip(row.tolist(), n.tolist(), strict=True)])
-        for row in (counts[TOTAL], fitted)
+        for row in (known.total, fitted)
     )
     best = max(references, key=lambda k: (means[k], -k), default=None)
     lines = []
@@ -107,18 +111,20 @@ def explain(
         excluded = by is not None and bool(np.isneginf(index[ell]))
         if off[ell]:
             by, excluded, sentence = None, False, _switched_off(int(n[ell]), float(paid[ell]) if n[ell] else None)
+        elif by_lot:
+            sentence = _lot(spec, ell == chosen, int(n[ell]), float(paid[ell]) if n[ell] else None)
         elif not excluded or by is None or best is None:
-            sentence = _sentence(ell == chosen, int(n[ell]), float(paid[ell]), float(index[ell]))
+            sentence = _sentence(spec, ell == chosen, int(n[ell]), float(paid[ell]), float(index[ell]))
         else:
-            judged = (names[best], float(means[best]), bool(counts[SHIFT, best]))
+            judged = (names[best], float(means[best]), bool(known.shift[best]))
             sentence = _exclusion(names[by], int(n[by]), float(phi[by]), *judged)
-            sentence = _audit(int(n[ell] + views.counts[PENDING, ell]), sentence) if ell == chosen else sentence
+            sentence = _audit(int(n[ell] + ahead.pending[ell]), sentence) if ell == chosen else sentence
         lines.append(
             ArmLine(
                 name=name,
                 pulls=int(n[ell]),
                 mean=float(paid[ell]) if n[ell] else None,
-                index=float(index[ell]) if math.isfinite(index[ell]) else None,
+                index=float(index[ell]) if math.isfinite(index[ell]) and not (off[ell] or by_lot) else None,
                 pseudo_reward=None if by is None else float(phi[by]),
                 measured_by=None if by is None else names[by],
                 excluded_by=names[by] if excluded and by is not None else None,
@@ -127,6 +133,13 @@ def explain(
             )
         )
     return Explanation(spec.title, rounds, names[chosen], tuple(lines))
+
+
+def _is_by_lot(spec: Spec, ahead: Counts, chosen: int, off: Ints) -> bool:
+    """Whether the arm was chosen by lot, so that what ranks the arms says nothing of them."""
+    if isinstance(spec.rule, EpsilonGreedy) and math.isfinite(ahead.mean[chosen]):
+        return not np.array_equal(ahead.ranks[off == 0], ahead.mean[off == 0])
+    return isinstance(spec.rule, Uniform)
 
 
 def _references(spec: Spec, n: Ints, arms: int) -> list[int]:
@@ -161,20 +174,32 @@ def _audit(pulls: int, exclusion: str) -> str:
     return f"chosen next as an audit, because {own}; otherwise {exclusion}"
 
 
-def _sentence(chosen: bool, pulls: int, mean: float, index: float) -> str:
+def _sentence(spec: Spec, chosen: bool, pulls: int, mean: float, index: float) -> str:
     lead = "chosen next: " if chosen else "in the running: "
+    greedy = isinstance(spec.rule, EpsilonGreedy)
     if pulls == 0 and math.isinf(index):
         return lead + "never pulled, so nothing speaks against it."
     if pulls == 0:
-        return lead + f"its first reward is still pending; until then its index is {index:.4g}."
-    return lead + f"mean {mean:.4g} over {pulls:,} pull{'s' if pulls > 1 else ''}, index {index:.4g}."
+        what = "mean" if greedy else "index"
+        return lead + f"its first reward is still pending; until then its {what} is {index:.4g}."
+    own = lead + _own(pulls, mean)
+    if greedy:
+        return own + (", the largest." if chosen else ".")
+    return own + f", index {index:.4g}."
+
+
+def _lot(spec: Spec, chosen: bool, pulls: int, mean: float | None) -> str:
+    share = f", as {100 * spec.rule.epsilon:.3g} % of the rounds are" if isinstance(spec.rule, EpsilonGreedy) else ""
+    lead = f"chosen next: by lot{share}, every arm having the same chance" if chosen else "in the running: with the same chance"
+    return f"{lead}; {_own(pulls, mean)}."
 
 
 def explain_learner(
     spec: Spec,
     names: Sequence[str],
-    views: Views,
-    learner: Learner,
+    ahead: Counts,
+    learner: native.Live,
+    evidence: Evidence,
     chosen: int,
     rounds: int,
     latent: LatentLaw | None,
@@ -184,34 +209,35 @@ def explain_learner(
 
     ``off`` (K,) is 1 for arms that are switched off.
     """
-    n, mind = views.counts[PULLS], learner.mind
-    likely = learner.knobs[ZERO] + learner.knobs[WIDTH] * (learner.lens.g @ likeliest(learner.lens, mind))
-    best = int(np.argmax(np.where((mind.doubted > 0) | (off > 0), -np.inf, likely))) if n.any() else chosen
+    n, g = ahead.pulls, evidence.channels.g
+    distrusted = np.isin(np.arange(len(names)), learner.doubted())
+    likely = evidence.low + (g - evidence.low) @ learner.likeliest()
+    best = int(np.argmax(np.where(distrusted | (off > 0), -np.inf, likely))) if n.any() else chosen
     errors = ""  # what the index of joint-ucb includes
-    if isinstance(spec.rule, JointUCB) and learner.lens.error.size:
+    if isinstance(spec.rule, JointUCB) and spec.rule.tolerance > 0 and evidence.channels.error.size:
         errors = f", {spec.rule.tolerance:g} standard errors of the learned means included"
     lines = []
     for k, name in enumerate(names):
-        mean = float(views.mean[k]) if n[k] else None
+        mean = float(ahead.mean[k]) if n[k] else None
         if off[k]:
             lines.append(
                 ArmLine(name, int(n[k]), mean, None, float(likely[k]), None, None, False, _switched_off(int(n[k]), mean))
             )
             continue
-        bounded = isinstance(spec.rule, JointUCB) and not mind.doubted[k] and n.any()
-        excluded = bounded and k != best and float(views.ranks[k]) < likely[best]
-        told = (int(n[k]), mean, float(views.ranks[k]), float(likely[k]))
-        sentence = _learned(spec, k == chosen, *told, errors, bool(mind.doubted[k]))
+        bounded = isinstance(spec.rule, JointUCB) and not distrusted[k] and n.any()
+        excluded = bounded and k != best and float(ahead.ranks[k]) < likely[best]
+        told = (int(n[k]), mean, float(ahead.ranks[k]), float(likely[k]))
+        sentence = _learned(spec, k == chosen, *told, errors, bool(distrusted[k]))
         if excluded:
             sentence = (
-                f"ruled out: under no law of X that the rewards allow does it average more than {views.ranks[k]:.4g}{errors}, "
+                f"ruled out: under no law of X that the rewards allow does it average more than {ahead.ranks[k]:.4g}{errors}, "
                 f"which is less than the {likely[best]:.4g} of {names[best]} under the likeliest."
             )
-            sentence = _audit(int(n[k] + views.counts[PENDING, k]), sentence) if k == chosen else sentence
+            sentence = _audit(int(n[k] + ahead.pending[k]), sentence) if k == chosen else sentence
         by = names[best] if excluded else None
-        index = float(views.ranks[k])
+        index = float(ahead.ranks[k])
         lines.append(ArmLine(name, int(n[k]), mean, index, float(likely[k]), None, by, k == chosen, sentence))
-    doubted = tuple(names[k] for k in np.flatnonzero(mind.doubted).tolist())
+    doubted = tuple(names[k] for k in np.flatnonzero(distrusted).tolist())
     return Explanation(spec.title, rounds, names[chosen], tuple(lines), doubted, latent)
 
 

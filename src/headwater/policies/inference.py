@@ -14,13 +14,13 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from headwater import native
 from headwater.arrays import Ints
 from headwater.complaints import shown
 from headwater.errors import ProblemError, SizeError
 from headwater.policies.anytime import mixture_forecast
+from headwater.policies.channel_view import channel_view
 from headwater.policies.evidence import Evidence
-from headwater.policies.joint import lift
-from headwater.policies.mind import FORECAST, make_mind, relearn
 from headwater.policies.profile import Profile
 
 __all__ = ["HOLDS", "Holds", "LatentLaw", "Region", "Value", "check_holds", "latent_law"]
@@ -242,13 +242,12 @@ class Region:
     """The laws that hold at all times: those that forecasts have not refuted, see ``anytime``."""
 
     def __init__(self, profile: Profile) -> None:
-        self.p, self.lens = profile.p, profile.lens
+        self.p, self.likelihood = profile.p, profile.likelihood
         self.counts, self.total = profile.counts, float(profile.counts.sum())
-        mind = make_mind(self.lens)
-        mind.n[:] = profile.counts
-        relearn(self.lens, mind)
+        fit = native.FitState(channel_view(profile.channels))
+        fit.recall(profile.counts, np.zeros(len(profile.pulls), dtype=bool))
         used = np.isin(profile.arm, profile.arms)
-        self.own = float(mind.whole[FORECAST])
+        self.own = fit.forecast
         mixture = mixture_forecast(profile.rows, profile.counts[used], profile.p)
         self.forecast = float(np.logaddexp(self.own, mixture) - math.log(2))
         self.best = float(np.sum(np.where(self.counts > 0, self.counts * np.log(np.maximum(profile.z, 1e-300)), 0.0)))
@@ -263,10 +262,8 @@ class Region:
         for sign in (1.0, -1.0):
             g = np.zeros(len(self.p))
             g[atoms] = sign
-            law, z = self.p.copy(), np.zeros(len(self.counts))
-            theta = lift(self.lens, self.counts, self.total, g, delta, self.best, law, z)
-            grad = self.lens.atoms[0]
+            z, theta, peak = self.likelihood.lift(self.counts, g, delta, self.best, self.p.copy())
             # the certified bound of the joint index, see its module
             drop = self.best - float(np.sum(np.where(self.counts > 0, self.counts * np.log(np.where(z > 0, z, 1.0)), 0.0)))
-            ends.append((float(grad.max()) - self.total - drop + delta) / theta)
+            ends.append((peak - self.total - drop + delta) / theta)
         return max(-ends[1], 0.0), min(ends[0], 1.0)

@@ -1,7 +1,7 @@
 """A policy that makes live decisions: ``select`` an arm, ``update`` with the reward it paid.
 
-The decision is the compiled function that the simulators run; there is no second implementation. What was learned is a table
-of whole numbers (how often each arm paid each of its rewards; sums of them where there are infinitely many), so a stored policy
+The decision is the native function that the simulators run; there is no second implementation. What was learned is a table of
+whole numbers (how often each arm paid each of its rewards; sums of them where there are infinitely many), so a stored policy
 continues bit for bit, and two replicas merge by adding.
 """
 
@@ -9,26 +9,35 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from headwater.arrays import Ints
+from headwater import native
+from headwater.arrays import Floats, Ints
 from headwater.complaints import is_number, shown
 from headwater.errors import ModelWarning, ProblemError, RewardError, SizeError
 from headwater.latent import Continuous
-from headwater.policies import decisions, kernel, noisy, waiting
 from headwater.policies.auto import is_learned
+from headwater.policies.core import model_of_rewards, settings_of
 from headwater.policies.evidence import evidence_of
 from headwater.policies.explanation import Explanation, explain, explain_learner
-from headwater.policies.indices import kl_ucb_index
 from headwater.policies.inference import Holds, LatentLaw, check_holds, latent_law
-from headwater.policies.learner import Learner, learner_for, twin
 from headwater.policies.many import Many, check_many
-from headwater.policies.mind import EAGER
-from headwater.policies.rules import AUDIT, LatentThompson, Reference, Rule, Spec, Thompson, check_positive
+from headwater.policies.rules import (
+    AUDIT,
+    KLUCB,
+    EpsilonGreedy,
+    LatentThompson,
+    Reference,
+    Rule,
+    Spec,
+    Thompson,
+    Uniform,
+    check_positive,
+)
 from headwater.policies.states import stored_learner, sums_of_squares
 from headwater.policies.suspects import blame, suspects_of
 from headwater.policies.table import LevelTable, bounds, has_levels, table_of, units_of
@@ -38,13 +47,34 @@ from headwater.pseudo.finite import FiniteModel
 from headwater.streams import seed_words
 
 FORMAT, VERSION = "headwater-policy", 2
-_SELECT, _OBSERVE, _BOTH = kernel.SELECT, kernel.OBSERVE, kernel.BOTH  # a look-up less, a million times a second
 
 _FAR = 1e308
 _NUMPY = frozenset(np.dtype(code).type for code in "bhilqBHILQefd")
 """numpy's single numbers that are Python's when asked for: whole ones, and all but the longest of the others."""
+_EVERYONE = np.empty(0, dtype=np.int64)
 SHOWN = 40
 """Values of X up to which an explanation says what is known of its law."""
+
+
+class Counts(NamedTuple):
+    """The native state's arrays, sharing its memory: ``pulls``, their ``total`` in units, ``successes``, ``pending`` (K,), by
+    how much the likeliest law's total differs from the one paid where rewards are random (``shift``), squared rewards in two
+    words; the means, and what ranks the arms (``ranks``); ``sums`` (K, K) of the filter, ``seen`` (K, M) rewards by level. The
+    last two are empty where nothing reads them.
+    """
+
+    pulls: Ints
+    total: Ints
+    successes: Ints
+    squares: Ints
+    rest: Ints
+    pending: Ints
+    shift: Ints
+    mean: Floats
+    root: Floats
+    ranks: Floats
+    sums: Ints
+    seen: Ints
 
 
 class Policy:
@@ -87,57 +117,66 @@ class Policy:
         self.scale = self.model.reward_range if reward_range is None else float(reward_range)
         self.table: LevelTable | None = table_of(problem) if has_levels(self.model) else None
         self.units = units_of(self.model) if self.table is None else self.table.units
-        if self.table is None and kernel.RULES[spec.rule.code] == kernel.KL_EMPIRICAL:
+        if self.table is None and spec.rule == KLUCB("empirical"):
             raise ProblemError('form: got "empirical"; expected "bernoulli", because these arms have infinitely many rewards')
         self.evidence = evidence_of(problem) if spec.learns else None
-        count = len(self.names)
         self.many = self._make_many()
-        dense = self.table is not None and self.many is None
-        most = self.table.cells.shape[1] if self.table is not None and dense else 1
-        if self.evidence is not None and self.evidence.cells is not None:
-            most = int(self.evidence.cells.bins.max())
-        low, span = bounds(self.model)
-        self.whole = np.zeros(kernel.META + kernel.COUNTS * count, dtype=np.int64)
-        self.real = np.zeros(kernel.PARAMS + 3 * count)
-        self.meta, self.counts, self.params, self.mean, self.root, self.index = kernel.unpack(self.whole, self.real, count)
-        self.meta[kernel.POLICY] = kernel.RULES[spec.rule.code]
-        self.meta[kernel.REFERENCE] = kernel.FILTERS[spec.reference]
-        self.meta[kernel.SEED_LOW], self.meta[kernel.SEED_HIGH] = seed_words(seed)
-        self.meta[kernel.REPLICATION] = replication
-        self.params[:] = self.units.unit, self.scale, spec.sd(self.scale), low, span, spec.audit, spec.schedule == "late"
-        self.mean[:] = math.inf
-        rows = count if self.many is None else 0  # ``many`` has its own
-        self.sums = np.zeros((rows, rows), dtype=np.int64)
-        self.seen = np.zeros((rows, most), dtype=np.int64)
-        self.cells = self.table.cells if self.table is not None and dense else np.zeros((rows, 1, rows + 1), dtype=np.int64)
-        self.pending = [0] * count  # a list: numpy's single elements are slow to count with
-        self.waiting = 0
-        self._next, self._asked = -1, False  # the next arm where it is known already; whether an arm was asked for since
+        self.seed, self.replication = _seed(seed), replication
+        self._begin()
         self._numbers = {name: k for k, name in enumerate(self.names)}
-        levels = self.table.levels if self.table is not None and dense else []
-        self._levels = {name: {float(v): m for m, v in enumerate(row)} for name, row in zip(self.names, levels, strict=False)}
-        self._step: Callable[..., int] = kernel.step
-        self._select: Callable[..., None] = waiting.select
-        self._extra: tuple[Any, ...] = ()
-        channelled = self.table.channelled if self.table is not None and dense and spec.reference != "none" else None
-        if channelled is not None:
-            self._step, self._select = noisy.step_noisy, noisy.select_noisy
-            self._extra = (channelled.channel, channelled.fits.copy(), np.zeros(channelled.room))
-        self.learner: Learner | None = None
-        if self.evidence is not None:
-            bins = self.evidence.bins(levels) if levels else np.zeros((count, 1), dtype=np.int64)
-            self.learner = learner_for(spec, self.evidence, bins)
-            self._step, self._select, self._extra = decisions.step, decisions.select, (self.learner,)
-        self._tables: tuple[Any, ...] = (self.sums, self.seen, self.cells)
-        if self.many is not None:
-            self._step, self._select, self._tables = self.many.step, self.many.select, ()
-        # contenders are those of the state that is observed, not of a copy
-        self._state = (self.whole, self.real, *self._tables, *self._extra, *([True] if self.many is not None else []))
-        self._copy = (self.whole.copy(), self.real.copy())  # what a decision with pulls pending is made from
-        self._off = (self.names, np.zeros(count, dtype=np.int64))  # the last choice of arms, and which are off then
+        levels = self.table.levels if self.table is not None and self.many is None else []
+        self._levels = {
+            name: (k, {float(v): m for m, v in enumerate(row)})
+            for k, (name, row) in enumerate(zip(self.names, levels, strict=False))
+        }
+        self._off = (self.names, np.zeros(len(self.names), dtype=np.int64))  # the last choice of arms, and which are off then
         self._warned: set[str] = set()
         self.quiet = False
         """Whether whoever runs it reads ``doubted`` by itself and wants no warning."""
+
+    def _begin(self) -> None:
+        """Know nothing yet."""
+        self._native = self._start()
+        self.known = Counts(*self._native.arrays(False).values())
+        self._ahead = Counts(*self._native.arrays(True).values())
+        self.sums, self.seen = self.known.sums, self.known.seen
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickles and copies: what was learned goes as what is stored of it."""
+        native_ones = ("_native", "known", "_ahead", "sums", "seen")
+        rest = {name: value for name, value in self.__dict__.items() if name not in native_ones}
+        return {"rest": rest, "learned": self._stored()}
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        from headwater.policies.states import add_state
+
+        self.__dict__.update(kept["rest"])
+        self._begin()
+        add_state(self, kept["learned"])
+
+    def _start(self) -> native.Live:
+        """The native policy, which knows nothing; ``cells`` and ``bins`` are what it reads of rewards."""
+        count, spec, table = len(self.names), self.spec, self.table
+        low, span = bounds(self.model)
+        self.cells = np.zeros((count, 1, count + 1), dtype=np.int64)
+        self.bins = np.zeros((count, 1), dtype=np.int64)
+        if self.many is not None:
+            self.cells = np.zeros((count, 0, count + 1), dtype=np.int64)
+        elif table is not None:
+            self.cells = np.ascontiguousarray(table.cells)
+            self.bins = self.bins if self.evidence is None else self.evidence.bins(table.levels)
+        model = model_of_rewards(
+            spec,
+            self.cells,
+            self.units.unit,
+            low,
+            span,
+            bins=self.bins,
+            evidence=self.evidence,
+            random=table.random if table is not None and self.many is None and spec.reference != "none" else None,
+            columns=None if self.many is None else self.many.columns,
+        )
+        return native.Live(model, settings_of(spec, scale=self.scale, seed=self.seed), self.replication)
 
     def _expect_own(self, doing: str, *verbs: str) -> None:
         """Refuse what would go round a verb that a subclass (or this object) overrides."""
@@ -154,7 +193,7 @@ class Policy:
             return None
         check_many(self.spec, len(self.names))
         assert isinstance(self.model, FiniteModel)
-        return Many(columns, self.model, filtered=self.spec.reference != "none")
+        return Many(columns, self.model)
 
     def __repr__(self) -> str:
         return f"<Policy {self.spec.title} on {self.problem.name or 'a problem'}: {self.rounds} rewards>"
@@ -162,16 +201,31 @@ class Policy:
     @property
     def rounds(self) -> int:
         """How many rewards were counted."""
-        return int(self.meta[kernel.ROUND])
+        return self._native.rounds
 
     @property
     def pulls(self) -> dict[str, int]:
-        return dict(zip(self.names, self.counts[kernel.PULLS].tolist(), strict=True))
+        return dict(zip(self.names, self.known.pulls.tolist(), strict=True))
+
+    @property
+    def pending(self) -> list[int]:
+        """How many pulls of each arm have not paid yet."""
+        return [int(n) for n in self.known.pending]
+
+    @property
+    def waiting(self) -> int:
+        """How many pulls have not paid yet."""
+        return self._native.waiting
+
+    @property
+    def memory(self) -> int:
+        """How many bytes it keeps beside its problem, but for what grows with the rewards."""
+        return self._native.bytes + self.bins.nbytes
 
     @property
     def randomised(self) -> bool:
         """Whether its decisions are drawn (from ``seed``), so that others might have been made from the same rewards."""
-        return isinstance(self.spec.rule, (Thompson, LatentThompson))
+        return isinstance(self.spec.rule, (Thompson, LatentThompson, Uniform, EpsilonGreedy))
 
     def select(self, among: Sequence[str] | None = None) -> str:
         """The arm to pull next; it counts as pending until its reward comes (or ``cancel``). O(K).
@@ -179,18 +233,16 @@ class Policy:
         ``among``: choose one of these arms, the others being switched off. All rewards still count as evidence on X; but an arm
         that is off excludes nobody, and where a policy does not learn the law of X, its rounds do not count.
         """
+        if among is None and not self.spec.learns:
+            return self.names[self._native.select()]
         off = None if among is None else self._switched_off(among)
-        return self._select_waiting(1, off)[0] if self.waiting or off is not None else self._select_first()
+        return self._select_waiting(1, off)[0] if off is not None or self._native.waiting else self._select_first()
 
     def _select_first(self) -> str:
         """The next arm, where no pull is pending and every arm is on."""
-        arm = self._next if self._next >= 0 else self._step(_SELECT, 0, 0, *self._state)
-        if self.learner is not None:
-            self._warn()  # before anything is changed, for whoever makes errors of warnings
-        self._next, self._asked = -1, True
-        self.pending[arm] += 1
-        self.waiting += 1
-        return self.names[arm]
+        self._native.decide()
+        self._warn()  # before anything is changed, for whoever makes errors of warnings
+        return self.names[self._native.select()]
 
     def select_many(self, count: int, among: Sequence[str] | None = None) -> list[str]:
         """The next ``count`` arms, as that many calls of ``select`` would choose them, one after the other; all are pending."""
@@ -198,7 +250,7 @@ class Policy:
         if type(count) is not int or count < 0:
             raise ProblemError(f"count: got {shown(count)}; expected a whole number from 0")
         off = self._switched_off(among)
-        if count and off is None and not self.waiting:  # the first as select makes it, which may set a course
+        if count and off is None and not self._native.waiting:  # the first as select makes it, which may set a course
             return [self._select_first(), *self._select_waiting(count - 1, None)]
         return self._select_waiting(count, off)
 
@@ -208,14 +260,9 @@ class Policy:
             return []
         out = np.empty(count, dtype=np.int64)
         self._decide(out, off)
-        if self.learner is not None:
-            self._warn()
-        self._next, self._asked = -1, True
-        arms, pending, names = out.tolist(), self.pending, self.names
-        for arm in arms:
-            pending[arm] += 1
-        self.waiting += count
-        return [names[arm] for arm in arms]
+        self._warn()
+        self._native.expect(out)
+        return [self.names[arm] for arm in out.tolist()]
 
     def propensities(self, among: Sequence[str] | None = None, draws: int = 200) -> dict[str, float]:
         """The probability with which each arm would be selected next, given what is known now; changes nothing.
@@ -232,10 +279,10 @@ class Policy:
             self._decide(shares, off, draws=draws)
         else:
             draws, out = 1, np.empty(1, dtype=np.int64)
-            if self.waiting or off is not None:
+            if self._native.waiting or off is not None:
                 self._decide(out, off)
             else:  # as select would
-                out[0] = self._next = self._next if self._next >= 0 else self._step(_SELECT, 0, 0, *self._state)
+                out[0] = self._native.decide()
             shares[out[0]] = 1
         return {name: n / draws for name, n in zip(self.names, shares.tolist(), strict=True)}
 
@@ -247,18 +294,10 @@ class Policy:
             reward = reward.item()  # type: ignore[union-attr]
             kind = type(reward)
         if type(arm) is str and (kind is float or kind is int) and arm in self._levels:
-            m = self._levels[arm].get(reward)  # type: ignore[arg-type]
+            k, levels = self._levels[arm]
+            m = levels.get(reward)  # type: ignore[arg-type]
             if m is not None:
-                k = self._numbers[arm]
-                if self.pending[k]:
-                    self.pending[k] -= 1
-                    self.waiting -= 1
-                if self._asked and not self.waiting:
-                    # Whoever asks and tells in turn will ask again: decide now, in the same call, and remember it.
-                    self._next, self._asked = self._step(_BOTH, k, m, *self._state), False
-                else:
-                    self._step(_OBSERVE, k, m, *self._state)
-                    self._next = -1
+                self._native.pay(k, m)
                 return
         for k, level in self._checked(arm, reward):
             self._observe(k, level)
@@ -271,18 +310,17 @@ class Policy:
     def cancel(self, arm: str | int) -> None:
         """Forget one pending pull of an arm: its reward will never come."""
         k = self.problem.index(arm)
-        if self.pending[k] == 0:
+        if self.known.pending[k] == 0:
             raise ProblemError(f"arm: got {shown(arm)}; expected an arm with a pending pull")
-        self._settle(k)
+        self._native.cancel(k)
 
     def expect(self, arm: str | int) -> None:
         """Count one more pending pull of an arm that somebody else chose: another replica, or a lot."""
-        self.pending[self.problem.index(arm)] += 1
-        self.waiting += 1
+        self._native.expect(np.array([self.problem.index(arm)]))
 
     def forget_choice(self) -> None:
         """What is known changed from outside: the next arm must be decided anew."""
-        self._next = -1
+        self._native.forget_choice()
 
     def competitive(self) -> list[str]:
         """The arms still in the running, by what is known now."""
@@ -291,14 +329,14 @@ class Policy:
     @property
     def doubted(self) -> list[str]:
         """Arms that fit worst where rewards contradict the model: they are judged by their own rewards alone."""
-        return [] if self.learner is None else [self.names[k] for k in np.flatnonzero(self.learner.mind.doubted)]
+        return [self.names[k] for k in self._native.doubted()] if self.spec.learns else []
 
     @property
     def suspects(self) -> list[str]:
         """The arms that the model may be wrong about, where rewards contradict it: those doubted, and any that may be it."""
-        if self.learner is None or self.evidence is None or not self.learner.mind.doubted.any():
+        if self.evidence is None or not (doubted := self._native.doubted()):
             return []
-        return [self.names[k] for k in suspects_of(self.evidence, self.learner, self.seen)]
+        return [self.names[k] for k in suspects_of(self.evidence, self.spec, doubted, self.seen)]
 
     def latent(self, confidence: float = 0.95, holds: Holds = "each") -> LatentLaw:
         """What the rewards say about the law of X: likeliest probabilities, intervals, and what no pulled arm tells apart.
@@ -317,7 +355,7 @@ class Policy:
         known, latent = evidence_of(self.problem), self.problem.latent
         assert not isinstance(latent, Continuous)
         labels = [latent.label(j) for j in range(latent.size)]
-        doubted = np.zeros(len(self.names), dtype=np.int64) if self.learner is None else self.learner.mind.doubted
+        doubted = np.array([name in self.doubted for name in self.names], dtype=np.int64)
         law = latent_law(known, self.seen, labels, doubted, confidence, holds, arms=self.names)
         others = [name for name in self.suspects if name not in self.doubted]
         if law.contradicted or not others:
@@ -332,37 +370,42 @@ class Policy:
         """
         self._expect_own("explain", "select")
         off, out = self._switched_off(among), np.empty(1, dtype=np.int64)
-        learner = None
-        if self.learner is not None:
-            learner = twin(self.learner)
-            learner.mind.whole[EAGER] = 1.0  # every index, also those that need not be known to decide
-        self._decide(out, off, learner=learner)
-        chosen, views = int(out[0]), kernel.unpack(*self._copy, len(self.names))
         absent = np.zeros(len(self.names), dtype=np.int64) if off is None else off
-        if learner is not None:
+        if self.evidence is not None:
+            twin = self._native.copy()  # what it finds out leaves no trace here
+            twin.look_closely()  # at every index, also those that need not be known to decide
+            twin.decide_ahead(out, _EVERYONE if off is None else off, 0)
             law = self.latent() if isinstance(self.model, FiniteModel) and self.model.g.shape[1] <= SHOWN else None
-            told = explain_learner(self.spec, self.names, views, learner, chosen, self.rounds, law, absent)
+            ahead = Counts(*twin.arrays(True).values())
+            told = explain_learner(self.spec, self.names, ahead, twin, self.evidence, int(out[0]), self.rounds, law, absent)
             return replace(told, suspects=tuple(self.suspects))
-        if self.meta[kernel.POLICY] == kernel.KL_UCB:
-            self._complete(views, waiting.log_rounds(absent, views.counts))
-        most = int(views.meta[kernel.REFERENCE_ARM])
-        sums = self.sums if self.many is None else {most: self.many.row(most)}
-        return explain(self.spec, self.names, self.counts, sums, self.units.unit, views, chosen, self.rounds, absent)
+        self._decide(out, off)
+        if self.spec.rule == KLUCB():
+            self._complete(absent)
+        most = self._native.most_pulled(True)
+        sums = self.sums if self.many is None else {most: self._native.row(most)}
+        return explain(self.spec, self.names, self.known, sums, self.units.unit, self._ahead, int(out[0]), self.rounds, absent)
 
     def state(self) -> dict[str, Any]:
         """Everything needed to go on, as JSON-ready data."""
         self._expect_own("state", "select", "update")
+        return self._stored()
+
+    def _stored(self) -> dict[str, Any]:
         learned: dict[str, Any]
         if self.table is None:
             learned = {
-                "pulls": self._named(self.counts[kernel.PULLS]),
-                "total": self._named(self.counts[kernel.TOTAL]),
-                "sums": {name: self._named(self.sums[k]) for k, name in enumerate(self.names)},
+                "pulls": self._named(self.known.pulls),
+                "total": self._named(self.known.total),
+                "sums": {
+                    name: self._named(self.sums[k] if len(self.sums) else 0 * self.known.pulls)
+                    for k, name in enumerate(self.names)
+                },
             }
-            if self.meta[kernel.POLICY] == kernel.ESTIMATED:
-                learned["squares"] = self._named(sums_of_squares(self.counts))
+            if self._estimates:
+                learned["squares"] = self._named(sums_of_squares(self.known.squares, self.known.rest))
         elif self.many is not None:
-            counts = self.many.counts()
+            counts = self.many.counts(self._native)
             learned = {"counts": {name: [list(row) for row in counts.get(k, [])] for k, name in enumerate(self.names)}}
         else:
             levels = self.table.levels
@@ -372,21 +415,26 @@ class Policy:
                     for k, name in enumerate(self.names)
                 }
             }
-        if self.learner is not None:
-            learned |= stored_learner(self.learner, self.names, self.seen if self.table is None else None)
+        if self.spec.learns:
+            learned |= stored_learner(self._native, self.names, self.seen if self.table is None else None)
         return {
             "format": FORMAT,
             "version": VERSION,
             "policy": self.spec.to_dict(),
             "problem": self.problem.digest,
             "reward_range": self.scale,
-            "seed": int(self.meta[kernel.SEED_LOW]) | int(self.meta[kernel.SEED_HIGH]) << 32,
-            "replication": int(self.meta[kernel.REPLICATION]),
+            "seed": self.seed,
+            "replication": self.replication,
             "tolerance": self.tolerance,
-            "successes": self._named(self.counts[kernel.SUCCESSES]),
+            "successes": self._named(self.known.successes),
             "pending": self._named(self.pending),
             **learned,
         }
+
+    @property
+    def _estimates(self) -> bool:
+        """Whether it estimates how much rewards deviate."""
+        return self.spec.rule.code == "ts-estimated"
 
     def merge(self, other: Policy | Mapping[str, Any]) -> None:
         """Add what another replica of the same policy learned: the result is as if all of it had been counted here."""
@@ -413,11 +461,9 @@ class Policy:
             self._off = some, off
         return self._off[1] if self._off[1].any() else None
 
-    def _decide(self, out: Ints, off: Ints | None, *, draws: int = 0, learner: Learner | None = None) -> None:
-        """Fill ``out`` with the next decisions, nothing having been paid between them; see ``waiting.select``."""
-        off = np.zeros(len(self.names), dtype=np.int64) if off is None else off
-        extra = self._extra if learner is None else (learner,)
-        self._select(draws, off, np.array(self.pending), self.whole, self.real, *self._tables, *extra, *self._copy, out)
+    def _decide(self, out: Ints, off: Ints | None, *, draws: int = 0) -> None:
+        """Fill ``out`` with the next decisions, nothing having been paid between them; see native/engines/live.h."""
+        self._native.decide_ahead(out, _EVERYONE if off is None else off, draws)
 
     def _checked(self, arm: object, reward: Any) -> list[tuple[int, Any]]:
         """Arms and what ``_observe`` needs of their rewards; refuses what is wrong with any of them."""
@@ -454,28 +500,24 @@ class Policy:
     def _observe(self, k: int, level: Any) -> None:
         if self.table is None:
             self.cells[k, 0] = level
-            if self.learner is not None:
-                self.learner.bins[k, 0] = level[0]
+            if self.evidence is not None:
+                self.bins[k, 0] = level[0]
             level = 0
-        self._step(_OBSERVE, k, level, *self._state)
-        self._next = -1
-        if self.pending[k]:
-            self._settle(k)
+        self._native.pay(k, level)
 
-    def _settle(self, k: int) -> None:
-        self.pending[k] -= 1
-        self.waiting -= 1
-
-    def _complete(self, views: kernel.Views, log_t: float) -> None:
+    def _complete(self, off: Ints) -> None:
         """The true index of every arm in the running: a decision leaves out those that certainly do not win."""
-        low, span = self.params[kernel.LOW], self.params[kernel.SPAN]
-        n = views.counts[kernel.PULLS] + views.counts[kernel.PENDING]
-        for k in np.flatnonzero(views.ranks > -np.inf):
-            views.ranks[k] = kl_ucb_index(views.mean[k], n[k], log_t, low, span)
+        low, span = bounds(self.model)
+        ahead = self._ahead
+        n = ahead.pulls + ahead.pending
+        log_t = math.log(1 + int(n[off == 0].sum()))
+        running = ahead.ranks > -np.inf
+        index = native.kl_ucb_index(ahead.mean[running], n[running].astype(float), log_t, low, span)
+        ahead.ranks[running] = index
 
     def _warn(self) -> None:
         """Say once for each arm that its rewards contradict the model."""
-        for name in () if self.quiet else self.doubted:
+        for name in () if self.quiet or not self.spec.learns else self.doubted:
             if name not in self._warned:
                 self._warned.add(name)
                 whom = blame([name], self.suspects)
@@ -489,6 +531,11 @@ class Policy:
     def hush(self) -> None:
         """What is doubted now was said before."""
         self._warned.update(self.doubted)
+
+
+def _seed(seed: object) -> int:
+    low, high = seed_words(seed)
+    return high << 32 | low
 
 
 class Correlated(Policy):

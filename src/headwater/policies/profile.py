@@ -29,11 +29,9 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
+from headwater import native
 from headwater.arrays import Floats, Ints
-from headwater.policies.joint import lift
-from headwater.policies.lens import Lens, make_lens
-from headwater.policies.likelihood import climb, log_likelihood
-from headwater.policies.mind import DENSE
+from headwater.policies.channel_view import channel_view
 from headwater.pseudo.channels import Channels
 
 __all__ = ["HALF", "Profile"]
@@ -55,6 +53,8 @@ FIRST = 6
 TABLES = 200
 """Tables of counts drawn to see how large a misfit is to be expected."""
 LEAST = 1e-12
+DENSE = 64
+"""Values of X up to which the first law tried uses all; beyond, one: solutions use few."""
 
 
 class Profile:
@@ -69,7 +69,7 @@ class Profile:
         self.learned = bool(channels.observations.size) and bool(np.isfinite(channels.observations[self.arms]).any())
         self.matrices: dict[int, Floats] = {k: channels.matrix(k) for k in self.arms}
         self.heterogeneity = 0.0
-        self.lens = make_lens(channels, 0.0, 1.0)
+        self.likelihood = native.Likelihood(channel_view(channels))
         size = channels.g.shape[1]
         used = size if size <= DENSE else 1
         self.p = np.append(np.full(used, 1.0 / used), np.zeros(size - used))
@@ -122,22 +122,22 @@ class Profile:
             tau[k] = 1.0 / (1.0 + self.pulls[k] * r)
         return tau
 
-    def _fit(self, lens: Lens, counts: Floats) -> tuple[Floats, Floats, float]:
+    def _fit(self, of: native.Likelihood, counts: Floats) -> tuple[Floats, Floats, float]:
         """The likeliest law, its z, and its likelihood."""
-        p, z = self.p.copy(), np.zeros(len(counts))
-        climb(lens, counts, np.zeros(len(p)), 0.0, 1e-9, p, z)
-        return p, z, float(log_likelihood(counts, z))
+        p = self.p.copy()
+        z, _ = of.climb(counts, np.zeros(len(p)), 0.0, 1e-9, p)
+        return p, z, of.log_likelihood(counts, z)
 
     def _settle(self) -> None:
         """The likeliest law, at the worth that it gives the rewards."""
         self.tau = np.ones(len(self.pulls))
-        self.p, self.z, _ = self._fit(self.lens, self.counts)
+        self.p, self.z, _ = self._fit(self.likelihood, self.counts)
         for turn in range(TURNS if self.learned else 0):
             there = self.worth(self.p)
             if turn and np.all(abs(there - self.tau) <= NEAR * self.tau):
                 break
             self.tau = np.sqrt(self.tau * there) if turn else there
-            self.p, self.z, _ = self._fit(self.lens, self.counts * self.tau[self.arm])
+            self.p, self.z, _ = self._fit(self.likelihood, self.counts * self.tau[self.arm])
 
     # Does any law fit?
 
@@ -218,9 +218,9 @@ class Profile:
             return 0.0, 1.0
         inside = np.zeros(len(self.p))
         inside[atoms] = 1.0
-        lens = make_lens(with_look(self.channels, inside), 0.0, 1.0)
-        high = self._end(lens, inside, np.array([HALF, 0.0]), confidence)
-        low = 1.0 - self._end(lens, 1.0 - inside, np.array([0.0, HALF]), confidence)
+        look = native.Likelihood(channel_view(with_look(self.channels, inside)))
+        high = self._end(look, inside, np.array([HALF, 0.0]), confidence)
+        low = 1.0 - self._end(look, 1.0 - inside, np.array([0.0, HALF]), confidence)
         return self._unweakened(atoms, max(low, 0.0), min(high, 1.0))
 
     def _unweakened(self, atoms: list[int], low: float, high: float) -> tuple[float, float]:
@@ -256,15 +256,15 @@ class Profile:
                 out += self.tau[k] * self.pulls[k] * (law * (1 - law) @ (1 / z)) / n
         return out
 
-    def _end(self, lens: Lens, g: Floats, look: Floats, confidence: float) -> float:
+    def _end(self, of: native.Likelihood, g: Floats, look: Floats, confidence: float) -> float:
         """The largest ``g·p`` that is kept, g of 0 and 1."""
         tau, law, first = self.tau, self.p, FIRST
         for _ in range(TURNS if self.learned else 1):
             counts = np.append(self.counts * tau[self.arm], look)
-            best, _, most = self._fit(lens, counts)
+            best, _, most = self._fit(of, counts)
             if g @ best >= 1.0 - USED:
                 return 1.0
-            law, extra = self._outermost(lens, counts, g, best, most, confidence, first)
+            law, extra = self._outermost(of, counts, g, best, most, confidence, first)
             there, first = self.worth(law), extra + 1
             if np.all(abs(there - tau) <= NEAR * tau):
                 break
@@ -272,13 +272,13 @@ class Profile:
         return float(g @ law)
 
     def _outermost(
-        self, lens: Lens, counts: Floats, g: Floats, best: Floats, most: float, confidence: float, first: int
+        self, of: native.Likelihood, counts: Floats, g: Floats, best: Floats, most: float, confidence: float, first: int
     ) -> tuple[Floats, int]:
         """The law of the largest ``g·p`` that is kept, and its degrees of freedom, sought from ``first`` downwards."""
         freedom = self._rank(best) - 1
         extra, farthest = min(max(freedom, 1), first), freedom
         while True:
-            law = self._law_at(lens, counts, g, best, most, 0.5 * self._quantile(extra, confidence))
+            law = self._law_at(of, counts, g, best, most, 0.5 * self._quantile(extra, confidence))
             used = g[law > USED]
             cut = 1 if used.size and used.min() < used.max() else 0
             found = max(freedom - (self._rank(law) - 1 - cut), 1)
@@ -289,10 +289,10 @@ class Profile:
             else:
                 extra = found
 
-    def _law_at(self, lens: Lens, counts: Floats, g: Floats, best: Floats, most: float, delta: float) -> Floats:
+    def _law_at(self, of: native.Likelihood, counts: Floats, g: Floats, best: Floats, most: float, delta: float) -> Floats:
         """The law of the largest ``g·p`` whose likelihood is delta below the most."""
-        law, z = best.copy(), np.zeros(len(counts))
-        lift(lens, counts, float(counts.sum()), g, delta, most, law, z)
+        law = best.copy()
+        of.lift(counts, g, delta, most, law)
         return law
 
     def _quantile(self, extra: int, confidence: float) -> float:

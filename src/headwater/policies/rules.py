@@ -80,6 +80,27 @@ class Thompson:
         return "ts" if self.posterior == "normal" else "ts-beta"
 
 
+@dataclass(frozen=True)
+class Uniform:
+    """Every arm with the same chance, whatever was learned: the A/B test."""
+
+    name = "uniform"
+    code = "uniform"
+
+
+@dataclass(frozen=True)
+class EpsilonGreedy:
+    """The arm of largest mean, but with probability ``epsilon`` one by lot; every arm once first."""
+
+    epsilon: float = 0.1
+    name = "epsilon-greedy"
+    code = "epsilon-greedy"
+
+    def __post_init__(self) -> None:
+        if not is_number(self.epsilon) or not 0 <= self.epsilon <= 1:
+            raise ProblemError(f"epsilon: got {shown(self.epsilon)}; expected a number from 0 to 1")
+
+
 GUARD = 0.001
 """The chance, over all time, that the guard speaks against a right model."""
 AUDIT = 1.0
@@ -162,7 +183,7 @@ class GravesLai:
         _check_doubts(self.guard, self.audited)
 
 
-Index = UCB1 | KLUCB | Thompson
+Index = UCB1 | KLUCB | Thompson | Uniform | EpsilonGreedy
 Learning = JointUCB | LatentThompson | GravesLai
 Rule = Index | Learning
 
@@ -206,6 +227,8 @@ class Spec:
             raise ProblemError(f"audit: got {shown(self.audit)}; expected a number from 0")
         if self.schedule not in get_args(Schedule):
             raise ProblemError(f"schedule: got {shown(self.schedule)}; expected one of {', '.join(get_args(Schedule))}")
+        if self.reference != "none" and isinstance(self.rule, (Uniform, EpsilonGreedy)):
+            raise ProblemError(f"reference: got {shown(self.reference)}; expected none, {self.rule.name} has no filter")
         if self.reference != "none" and self.learns:
             raise ProblemError(
                 f"reference: got {shown(self.reference)}; expected none, {self.rule.name} has a filter of its own"
@@ -250,7 +273,13 @@ class Spec:
         return {"name": self.name, **self.options}
 
 
-_PLAIN: dict[str, type[Rule]] = {"ucb1": UCB1, "kl-ucb": KLUCB, "ts": Thompson}
+_PLAIN: dict[str, type[Rule]] = {
+    "ucb1": UCB1,
+    "kl-ucb": KLUCB,
+    "ts": Thompson,
+    "uniform": Uniform,
+    "epsilon-greedy": EpsilonGreedy,
+}
 _FILTERED: dict[str, type[Rule]] = {"c-ucb": UCB1, "c-kl-ucb": KLUCB, "c-ts": Thompson}
 _LEARNING: dict[str, type[Rule]] = {"joint-ucb": JointUCB, "latent-ts": LatentThompson, "graves-lai": GravesLai}
 NAMES = (*_PLAIN, *_FILTERED, *_LEARNING)

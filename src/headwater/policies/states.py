@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from headwater.arrays import Floats, Ints
+from headwater import native
+from headwater.arrays import Bools, Floats, Ints
 from headwater.complaints import is_number, shown
 from headwater.errors import ProblemError
-from headwater.policies import centre, kernel
-from headwater.policies import learner as learners
-from headwater.policies.exploration import plan
-from headwater.policies.learner import Learner
 from headwater.policies.many import Many
 from headwater.policies.rules import Spec, stored_spec
 from headwater.problem import Problem
@@ -25,6 +22,8 @@ if TYPE_CHECKING:
 
 
 VERSIONS = (1, 2)
+WORD = 31
+"""Bits of the lower word of a sum of squares: see native/state.h."""
 MOST = 2**31 - 1
 """The largest count that is believed: times a reward in units, below 2**31, it is an exact sum."""
 
@@ -64,7 +63,6 @@ def add_state(policy: Policy, state: Mapping[str, Any]) -> None:
         return
     names = policy.names
     squares = [0] * len(names)
-    estimated = policy.meta[kernel.POLICY] == kernel.ESTIMATED
     seen = policy.seen * 0
     successes, pending = _by_arm(state, "successes", names), _by_arm(state, "pending", names)
     if policy.table is None:
@@ -73,31 +71,31 @@ def add_state(policy: Policy, state: Mapping[str, Any]) -> None:
         if not isinstance(rows, Mapping):
             raise ProblemError(f"state.sums: got {shown(rows)}; expected a row for each arm")
         sums = np.stack([_by_arm(rows, name, names, signed=True) for name in names])
-        if policy.learner is not None:
+        if policy.spec.learns:
             seen = _bin_counts(policy, state, pulls)
-        if estimated:
+        if policy._estimates:
             squares = _squares(policy, state, pulls, total)
     else:
         seen = _level_counts(policy, state)
         # everything else follows from the counts, exactly
         paid = policy.cells[:, :, -1]
         pulls, total = seen.sum(axis=1), (seen * paid).sum(axis=1)
-        sums = np.einsum("km,kml->kl", seen, policy.cells[:, :, :-1]) if policy.spec.reference != "none" else policy.sums * 0
-        if estimated:
+        sums = np.einsum("km,kml->kl", seen, policy.cells[:, :, :-1])
+        if policy._estimates:
             squares = [_squared(times, rewards) for times, rewards in zip(seen.tolist(), paid.tolist(), strict=True)]
     _check_learned(policy, pulls, total, sums, successes)
     doubted = _doubted(policy, state, pulls)
-    course = None if policy.learner is None else _course(policy.learner, state, policy.names, seen)
+    course = _course(policy, state, seen) if policy.spec.learns else None
     fresh = policy.rounds == 0
-    policy.seen += seen
-    policy.sums += sums
+    policy.seen[:] += seen
+    if policy.sums.size:
+        policy.sums[:] += sums
     _count(policy, pulls, total, successes, pending, squares)
-    if policy.learner is not None:
-        policy.learner.mind.doubted[:] |= doubted
-        learners.recall(policy.learner, policy.seen)
-        if fresh and course is not None:  # two replicas' courses cannot be added
-            _follow(policy.learner, course)
-    kernel.derive(policy.meta, policy.params, policy.counts, policy.mean, policy.root)
+    if policy.spec.learns:
+        policy._native.doubt(doubted | np.isin(np.arange(len(names)), policy._native.doubted()))
+    policy._native.rebuild()
+    if fresh and course is not None:  # two replicas' courses cannot be added
+        policy._native.follow(course.law, course.prepared, *course.held)
 
 
 def _add_many(policy: Policy, many: Many, state: Mapping[str, Any]) -> None:
@@ -106,34 +104,33 @@ def _add_many(policy: Policy, many: Many, state: Mapping[str, Any]) -> None:
     successes, pending = _by_arm(state, "successes", names), _by_arm(state, "pending", names)
     found = [(k, atom, n) for k, atom, n in _pairs(policy, state) if n]
     pulls, total = np.zeros(len(names), dtype=np.int64), np.zeros(len(names), dtype=np.int64)
-    squares, estimated = [0] * len(names), policy.meta[kernel.POLICY] == kernel.ESTIMATED
+    squares = [0] * len(names)
     for k, atom, n in found:
         pulls[k] += n
         total[k] += n * many.units(k, atom)
-        squares[k] += n * many.units(k, atom) ** 2 if estimated else 0
+        squares[k] += n * many.units(k, atom) ** 2 if policy._estimates else 0
     _check_learned(policy, pulls, total, None, successes)
-    many.add(found)
+    for k, atom, n in found:
+        policy._native.count(k, atom, n)
     _count(policy, pulls, total, successes, pending, squares)
-    kernel.derive(policy.meta, policy.params, policy.counts, policy.mean, policy.root)
+    policy._native.rebuild()
 
 
 def _count(policy: Policy, pulls: Ints, total: Ints, successes: Ints, pending: Ints, squares: list[int]) -> None:
-    both = [a + b for a, b in zip(sums_of_squares(policy.counts), squares, strict=True)]
-    policy.counts[kernel.SQUARES] = [x >> kernel.WORD for x in both]
-    policy.counts[kernel.REST] = [x & (2**kernel.WORD - 1) for x in both]
-    policy.counts[kernel.PULLS] += pulls
-    policy.counts[kernel.TOTAL] += total
-    policy.counts[kernel.SUCCESSES] += successes
-    policy.pending = [a + int(b) for a, b in zip(policy.pending, pending, strict=True)]
-    policy.waiting += int(pending.sum())
-    policy.meta[kernel.ROUND] += int(pulls.sum())
-    policy.forget_choice()
+    known = policy.known
+    both = [a + b for a, b in zip(sums_of_squares(known.squares, known.rest), squares, strict=True)]
+    known.squares[:] = [x >> WORD for x in both]
+    known.rest[:] = [x & (2**WORD - 1) for x in both]
+    known.pulls[:] += pulls
+    known.total[:] += total
+    known.successes[:] += successes
+    known.pending[:] += pending
+    policy._native.rounds += int(pulls.sum())
 
 
-def sums_of_squares(counts: Ints) -> list[int]:
-    """Each arm's sum of squared rewards, in units: more than 64 bits where they are large."""
-    words = zip(counts[kernel.SQUARES].tolist(), counts[kernel.REST].tolist(), strict=True)
-    return [(high << kernel.WORD) + low for high, low in words]
+def sums_of_squares(squares: Ints, rest: Ints) -> list[int]:
+    """Each arm's sum of squared rewards, in units, from its two words: more than 64 bits where they are large."""
+    return [(high << WORD) + low for high, low in zip(squares.tolist(), rest.tolist(), strict=True)]
 
 
 def _squared(times: list[int], rewards: list[int]) -> int:
@@ -226,27 +223,28 @@ def _pairs(policy: Policy, state: Mapping[str, Any]) -> Iterator[tuple[int, int,
 # What policies that learn the law of X keep beside their counts.
 
 
-def stored_learner(learner: Learner, names: tuple[str, ...], seen: Ints | None) -> dict[str, Any]:
+def stored_learner(learner: native.Live, names: tuple[str, ...], seen: Ints | None) -> dict[str, Any]:
     """JSON-ready: doubted arms; the chain of ``latent-ts`` and the counts it was prepared for; the law that ``graves-lai``
     planned for, and the arm it holds; counts by bin where X is continuous.
     """
-    out: dict[str, Any] = {"doubted": [names[k] for k in np.flatnonzero(learner.mind.doubted)]}
-    if len(learner.chain) > 1:
-        prepared = centre.prepared_counts(learner.chain, len(learner.particle), len(learner.mind.n))
-        out |= {"particle": learner.particle.tolist(), "prepared": prepared.astype(int).tolist()}
-    if len(learner.plan) > 1:
-        out |= {"planned": learner.planned.tolist(), "held": [float(learner.held[0]), names[int(learner.held[1])]]}
+    out: dict[str, Any] = {"doubted": [names[k] for k in learner.doubted()]}
+    course = learner.course()
+    if "particle" in course:
+        out |= {"particle": course["particle"].tolist(), "prepared": course["prepared"].astype(int).tolist()}
+    if "planned" in course:
+        until, arm = course["held"]
+        out |= {"planned": course["planned"].tolist(), "held": [until, names[arm]]}
     if seen is not None:
         out["bins"] = {name: seen[k].tolist() for k, name in enumerate(names)}
     return out
 
 
-def _doubted(policy: Policy, state: Mapping[str, Any], pulls: Ints) -> Ints:
+def _doubted(policy: Policy, state: Mapping[str, Any], pulls: Ints) -> Bools:
     given = state.get("doubted", [])
     if not isinstance(given, list) or not all(name in policy.names for name in given):
         raise ProblemError(f"state.doubted: got {shown(given)}; expected a list of arms")
-    doubted = np.array([name in given for name in policy.names], dtype=np.int64)
-    for k in np.flatnonzero((doubted > 0) & (pulls == 0)):
+    doubted = np.array([name in given for name in policy.names], dtype=bool)
+    for k in np.flatnonzero(doubted & (pulls == 0)):
         raise ProblemError(f"state.doubted: got {policy.names[k]}; expected arms with rewards, which alone can be doubted")
     return doubted
 
@@ -273,20 +271,22 @@ class _Course(NamedTuple):
 
     law: Floats
     prepared: Floats
-    held: tuple[float, float]
+    held: tuple[float, int]
 
 
-def _course(learner: Learner, state: Mapping[str, Any], names: tuple[str, ...], seen: Ints) -> _Course | None:
+def _course(policy: Policy, state: Mapping[str, Any], seen: Ints) -> _Course | None:
     """A state's course, checked; None where the policy follows none."""
-    points, rows = len(learner.particle), len(learner.mind.n)
-    if len(learner.chain) > 1:
+    assert policy.evidence is not None
+    offset, points = policy.evidence.channels.offset, policy.evidence.channels.g.shape[1]
+    rows, names, kind = int(offset[-1]), policy.names, policy._native.course()
+    if "particle" in kind:
         law, prepared = _numbers(state, "particle", points), _numbers(state, "prepared", rows)
         _check_sum("particle", law)
-        flat = np.concatenate([seen[k, :size] for k, size in enumerate(np.diff(learner.lens.offset))])
+        flat = np.concatenate([seen[k, :size] for k, size in enumerate(np.diff(offset))])
         if np.any(prepared > flat) or np.any(prepared != np.floor(prepared)):
             raise ProblemError(f"state.prepared: got {shown(state['prepared'])}; expected whole numbers up to the counts")
-        return _Course(law, prepared, (0.0, 0.0))
-    if len(learner.plan) == 1:
+        return _Course(law, prepared, (0.0, 0))
+    if "planned" not in kind:
         return None
     law = _numbers(state, "planned", points)
     if law.any():
@@ -296,7 +296,7 @@ def _course(learner: Learner, state: Mapping[str, Any], names: tuple[str, ...], 
         raise ProblemError(f"state.held: got {shown(given)}; expected a round and an arm")
     if not 0 <= given[0] <= rounds + max(1.0, 0.02 * rounds):
         raise ProblemError(f"state.held: got {shown(given[0])}; expected a round soon after its {rounds:.0f} rewards")
-    return _Course(law, np.zeros(rows), (float(given[0]), float(names.index(given[1]))))
+    return _Course(law, np.zeros(rows), (float(given[0]), names.index(given[1])))
 
 
 def _numbers(state: Mapping[str, Any], key: str, size: int) -> Floats:
@@ -309,17 +309,3 @@ def _numbers(state: Mapping[str, Any], key: str, size: int) -> Floats:
 def _check_sum(key: str, law: Floats) -> None:
     if not abs(float(law.sum()) - 1) < 1e-6:
         raise ProblemError(f"state.{key}: got numbers that sum to {law.sum():g}; expected 1")
-
-
-def _follow(learner: Learner, course: _Course) -> None:
-    """Go on as the stored learner would have."""
-    lens = learner.lens
-    if len(learner.chain) > 1:
-        learner.particle[:] = course.law
-        if course.prepared.any():
-            prior = float(learner.knobs[learners.PRIOR])
-            centre.prepare(lens.start, lens.row, lens.weight, course.prepared, prior, learner.chain)
-    elif course.law.any():
-        learner.planned[:] = course.law
-        plan(learner)
-    learner.held[:] = course.held

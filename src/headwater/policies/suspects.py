@@ -1,7 +1,7 @@
 """Which arms a model may be wrong about, once rewards contradict it.
 
-The guard (``mind``) takes out the arm that fits worst, but what is known is less: that no law of X explains all rewards. Any
-arm without which some law explains the rest may be the one. Of two arms nobody can tell.
+The guard (native/policies/learning/guard.h) takes out the arm that fits worst, but what is known is less: that no law of X
+explains all rewards. Any arm without which some law explains the rest may be the one. Of two arms nobody can tell.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from headwater import native
 from headwater.arrays import Ints
+from headwater.policies.channel_view import channel_view
+from headwater.policies.core import tolerance_of
 from headwater.policies.evidence import Evidence
-from headwater.policies.learner import GUARD, Learner, twin
-from headwater.policies.mind import contradiction, relearn
+from headwater.policies.rules import Learning, Spec
 
 __all__ = ["blame", "suspects_of"]
 
@@ -23,32 +25,31 @@ asks on the thread that decides.
 """
 
 
-def suspects_of(evidence: Evidence, learner: Learner, seen: Ints) -> Ints:
+def suspects_of(evidence: Evidence, spec: Spec, doubted: Sequence[int], seen: Ints) -> list[int]:
     """The numbers of the arms that the model may be wrong about: those doubted, and each that might be doubted instead of one.
 
     ``seen`` (K, M): counts by bin. All arms with rewards where there are too many to try each.
     """
-    doubted, pulled = np.flatnonzero(learner.mind.doubted), np.flatnonzero(seen.sum(axis=1))
+    assert isinstance(spec.rule, Learning)
+    channels, rate = evidence.channels, spec.rule.guard
+    pulled = np.flatnonzero(seen.sum(axis=1))
     others = np.setdiff1d(pulled, doubted)
-    lens = learner.lens
-    if not doubted.size or not others.size:
-        return doubted
-    if doubted.size * others.size * lens.offset[-1] * lens.g.shape[1] > WORK:
-        return np.union1d(doubted, pulled)
-    mine = twin(learner)
-    counts = np.zeros_like(mine.mind.n)
-    for k, (low, high) in enumerate(zip(lens.offset[:-1], lens.offset[1:], strict=True)):
+    if not len(doubted) or not others.size:
+        return list(doubted)
+    if len(doubted) * others.size * channels.offset[-1] * channels.g.shape[1] > WORK:
+        return [int(k) for k in np.union1d(doubted, pulled)]
+    span = evidence.span if evidence.span > 0 else 1.0
+    fit = native.FitState(channel_view(channels, evidence.low, span, tolerance_of(spec)))
+    counts = np.zeros(int(channels.offset[-1]))
+    for k, (low, high) in enumerate(zip(channels.offset[:-1], channels.offset[1:], strict=True)):
         counts[low:high] = seen[k, : high - low]
 
     def explained(left_out: Ints) -> bool:
-        mine.mind.n[:] = counts
-        mine.mind.doubted[:] = 0
-        mine.mind.doubted[left_out] = 1
-        relearn(mine.lens, mine.mind)
-        return bool(contradiction(mine.lens, mine.mind, mine.knobs[GUARD]) < 0)
+        fit.recall(counts, np.isin(np.arange(len(seen)), left_out))
+        return bool(fit.contradiction(rate) < 0)
 
     rest = [k for k in others if any(explained(np.append(np.setdiff1d(doubted, [d]), k)) for d in doubted)]
-    return np.union1d(doubted, np.array(rest, dtype=np.int64))
+    return [int(k) for k in np.union1d(doubted, np.array(rest, dtype=np.int64))]
 
 
 def blame(doubted: Sequence[str], suspects: Sequence[str]) -> str:

@@ -17,10 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from headwater import native
 from headwater.arrays import SAME, AnyInts, Floats, Ints, level_starts
 from headwater.errors import SizeError
-from headwater.policies import noisy
-from headwater.policies.implied import work_size
 from headwater.problem import Problem
 from headwater.pseudo import Model, model_of
 from headwater.pseudo.channels import channels_of
@@ -70,34 +69,15 @@ class Units(NamedTuple):
         return Units(unit, self.exact, refined=True)
 
 
-class Channelled(NamedTuple):
-    """The arms of random rewards, as ``noisy.step_noisy`` reads them: ``channel`` is shared, a learner has its own copy of
-    ``fits`` and ``room`` floats to work in."""
-
-    channel: Floats
-    fits: Ints
-    room: int
-
-
-def pack(matrices: Sequence[Floats | None], g: Floats, unit: float, rounding: float = 0.0) -> Channelled:
+def random_rewards(matrices: Sequence[Floats | None], g: Floats, unit: float, rounding: float = 0.0) -> native.Random:
     """Lay out the channels (M, J) of arms of random rewards, None for the others; ``g`` (K, J) is every arm's mean given X.
 
     ``rounding`` is the most by which any of these means is off, because a continuous law was put into bins.
     """
-    count, points = g.shape
     zero, width = float(g.min()), max(float(np.ptp(g)), 1e-300)
     slack = RELAXED * width + 1e-15 * (abs(zero) + width) + 2.0 * rounding
-    most = max(len(matrix) for matrix in matrices if matrix is not None)
-    fits = np.full(noisy.HEAD + noisy.FIELDS * count + count * count * (most + 1), -1, dtype=np.int64)
-    fits[noisy.POINTS], fits[noisy.ROWS] = points, most + 1
-    parts = [np.array([zero, width, slack]) / unit, ((g - zero) / width).ravel()]
-    for k, matrix in enumerate(matrices):
-        head = noisy.HEAD + noisy.FIELDS * k
-        fits[head + noisy.LEVELS] = 0 if matrix is None else len(matrix)
-        fits[head + noisy.START] = sum(map(len, parts))
-        if matrix is not None:
-            parts.append(np.asarray(matrix, dtype=float).ravel())
-    return Channelled(np.concatenate(parts), fits, count + work_size(most, points))
+    rows = [None if matrix is None else np.ascontiguousarray(matrix, dtype=float) for matrix in matrices]
+    return native.Random((g - zero) / width, rows, zero=zero / unit, scale=width / unit, slack=slack / unit)
 
 
 def choose_units(*rows: Floats) -> Units:
@@ -137,6 +117,13 @@ class Columns(NamedTuple):
     g: Floats
     top: int
 
+    @property
+    def core(self) -> native.Columns:
+        """As the native core reads them."""
+        byte = self.less if self.less.dtype == np.uint8 and self.less.size else None
+        word = self.less if self.less.dtype == np.uint32 and self.less.size else None
+        return native.Columns(self.up, byte, word, np.ascontiguousarray(self.g), self.top)
+
 
 def make_columns(g: Floats, units: Units) -> Columns:
     """Lay out rewards ``g`` (K, J) by column, a few arms at a time."""
@@ -167,7 +154,7 @@ class LevelTable:
 
     ``cells[k, m, ell]`` is the excess of arm k's m-th reward over target ell's pseudo-reward in units, ``cells[k, m, K]`` the
     reward itself; shape (K, M, K + 1), rows padded. ``levels[k]`` are arm k's rewards. The excesses of an arm of random rewards
-    are 0: what it implies is computed from its counts, by ``channelled``, which is None where there is no such arm.
+    are 0: what it implies is computed from its counts, by ``random``, which is None where there is no such arm.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -220,12 +207,15 @@ class LevelTable:
         matrices = {k: channels_of(self.problem).matrix(k) for k in self.model.random}
         return {k: matrix for k, matrix in matrices.items() if np.any((matrix > 0) & (matrix < 1))}
 
-    @cached_property
-    def channelled(self) -> Channelled | None:
+    @property
+    def random(self) -> native.Random | None:
+        """As the native core reads them; made anew, for what is kept with a problem moves between processes with it."""
         if not self.noisy:
             return None
         assert isinstance(self.model, FiniteModel)
-        return pack([self.noisy.get(k) for k in range(self.count)], self.model.g, self.units.unit, self.model.rounding)
+        return random_rewards(
+            [self.noisy.get(k) for k in range(self.count)], self.model.g, self.units.unit, self.model.rounding
+        )
 
 
 def has_levels(model: Model) -> bool:

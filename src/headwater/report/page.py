@@ -287,7 +287,9 @@ def regret_section(run: Simulation, element: str, found: Bounds | None) -> str:
 
 def _swatch(look: Look) -> str:
     """A piece of a policy's curve, so that the table is a legend."""
-    dashes = {"-": "", "--": " stroke-dasharray='6 3'", "-.": " stroke-dasharray='7 3 2 3'"}[look.dash]
+    dashes = {"-": "", "--": " stroke-dasharray='6 3'", "-.": " stroke-dasharray='7 3 2 3'", ":": " stroke-dasharray='2 3'"}[
+        look.dash
+    ]
     return (
         "<svg class=swatch viewBox='0 0 26 10' aria-hidden=true>"
         f"<path d='M1 5h24' stroke='{look.colour}' stroke-width='{look.width:g}'{dashes}/></svg>"

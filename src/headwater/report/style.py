@@ -55,6 +55,8 @@ POLICIES = {
     "c-kl-ucb": Look("#C98A00", 1, "-", 1.4),
     "ts": Look("#7A5195", 1, "--", 1.4),
     "c-ts": Look("#009E73", 1, "-", 1.4),
+    "uniform": Look("#6B6B6B", 1, ":", 1.4),
+    "epsilon-greedy": Look("#8A4B2A", 1, ":", 1.4),
     "auto": Look("#B00020", 2, "-", 3.0),
     "joint-ucb": Look("#111111", 2, "-", 2.8),
     "latent-ts": Look("#CC5F97", 2, "-", 2.2),

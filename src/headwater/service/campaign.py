@@ -25,15 +25,15 @@ from typing import Any, NamedTuple
 from pydantic import ConfigDict, Field
 from sqlalchemy import Connection, Row, func, select
 
+from headwater import native
 from headwater.errors import HeadwaterError, ProblemError
 from headwater.files import build_problem
 from headwater.policies import Policy, Spec, from_state, stored_spec
-from headwater.policies.kernel import uniforms
 from headwater.problem import Problem
 from headwater.service.answers import ServiceError
 from headwater.service.tables import campaigns, decisions, rewards
 from headwater.service.wire import Settings
-from headwater.streams import TRAFFIC, seed_words, to_open_unit
+from headwater.streams import TRAFFIC, to_open_unit
 
 SKEW = 10.0
 """Seconds by which the clocks of two replicas may differ without anybody looking for deadlines in the wrong order."""
@@ -97,7 +97,7 @@ class Campaign:
         self.policy.quiet = True
         self.snapshot_decided, self.snapshot_settled = self.decided, self.settled
         self.doubted: list[str] = []
-        self._lots = seed_words(self.config.seed)
+        self._seed = self.config.seed
         self._pi: tuple[int, dict[str, float]] = (-1, {})
         self.used = time.monotonic()  # when anybody last asked for it
         self._scanned = 0  # up to here it is known whether deadlines come in order
@@ -215,7 +215,7 @@ class Campaign:
 
     def lot(self, number: int) -> tuple[str, str | None]:
         """Who makes this decision; and the arm, if it is not the policy's choice."""
-        first, second = uniforms(number, 0, TRAFFIC, 0, *self._lots)
+        first, second = native.uniforms(seed=self._seed, replication=0, block=number, purpose=TRAFFIC, lane=0)
         u, arms = to_open_unit(first), self.enabled
         by_lot = arms[min(int(to_open_unit(second) * len(arms)), len(arms) - 1)]
         shares = ((HOLDOUT, self.config.holdout), (CONTROL, self._control()), (FLOOR, self.config.floor * len(arms)))

@@ -8,7 +8,6 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
-from headwater.policies.kernel import PULLS
 from headwater.service.campaign import ARCHIVED, Campaign
 from headwater.service.desk import Desk, Look
 from headwater.service.gate import require
@@ -32,6 +31,8 @@ POLICIES = (
     ("ucb1", "classical: ignores that arms are correlated"),
     ("kl-ucb", "classical, with tighter intervals"),
     ("ts", "classical Thompson sampling"),
+    ("epsilon-greedy", "classical: the best mean so far, one round in ten by lot"),
+    ("uniform", "an A/B test: every arm with the same chance, for ever"),
 )
 
 router = APIRouter(include_in_schema=False)
@@ -48,7 +49,7 @@ def _base(request: Request) -> str:
 
 def leader(campaign: Campaign) -> dict[str, Any] | None:
     """The arm that was paid most often among those that are on, and its share of the rewards."""
-    pulls = campaign.policy.counts[PULLS]
+    pulls = campaign.policy.known.pulls
     on = [k for k, name in enumerate(campaign.names) if name not in campaign.config.disabled]
     best = max(on, key=lambda k: int(pulls[k]))
     return {"arm": campaign.names[best], "share": int(pulls[best]) / int(pulls.sum())} if pulls[best] else None

@@ -15,14 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from sqlalchemy import Column, Connection, Table, func, select
 
+from headwater import native
 from headwater.arrays import Floats, Ints
 from headwater.errors import HeadwaterError
 from headwater.policies import Policy, from_state
 from headwater.policies.evidence import evidence_of
-from headwater.policies.indices import kl_ucb_index
 from headwater.policies.inference import Holds
-from headwater.policies.kernel import PULLS, TOTAL
-from headwater.policies.sampler import posterior_draws
+from headwater.policies.posterior import posterior_draws
 from headwater.policies.suspects import blame
 from headwater.policies.table import bounds as reward_bounds
 from headwater.problem import Problem
@@ -80,14 +79,14 @@ def glimpse(campaign: Campaign) -> Glimpse:
 
 def state_of(seen: Glimpse) -> dict[str, Any]:
     """What the policy has counted."""
-    counts, unit = seen.policy.counts, seen.policy.units.unit
+    known, unit = seen.policy.known, seen.policy.units.unit
     return {
         "rounds": seen.policy.rounds,
         "pulls": seen.policy.pulls,
         "pending": dict(zip(seen.policy.names, map(int, seen.policy.pending), strict=True)),
         "means": {
             name: None if n == 0 else float(total) * unit / int(n)
-            for name, n, total in zip(seen.policy.names, counts[PULLS], counts[TOTAL], strict=True)
+            for name, n, total in zip(seen.policy.names, known.pulls, known.total, strict=True)
         },
         "state": seen.state,
     }
@@ -114,8 +113,8 @@ def mean_interval(mean: float, n: int, low: float, span: float, confidence: floa
     if n == 0 or span <= 0:
         return low, low + max(span, 0.0)
     budget = math.log(2 / (1 - confidence))
-    high = kl_ucb_index(mean, float(n), budget, low, span)
-    mirrored = kl_ucb_index(2 * low + span - mean, float(n), budget, low, span)
+    both = np.array([mean, 2 * low + span - mean])
+    high, mirrored = native.kl_ucb_index(both, np.full(2, float(n)), budget, low, span).tolist()
     return max(low, 2 * low + span - mirrored), min(low + span, high)
 
 
@@ -155,7 +154,7 @@ def best_of(seen: Glimpse, laws: Laws | None) -> dict[str, Any]:
     """How likely each enabled arm is to be the best of them."""
     policy = seen.policy
     on = np.array([name in seen.enabled for name in policy.names])
-    n = policy.counts[PULLS]
+    n = policy.known.pulls
     if laws is not None:
         means, how = laws.means.copy(), "all rewards, through the model"
         for k, name in enumerate(policy.names):
@@ -183,8 +182,8 @@ def best_of(seen: Glimpse, laws: Laws | None) -> dict[str, Any]:
 def _own_draws(policy: Policy, k: int, draws: int) -> Floats:
     """An arm's mean, drawn from a normal around its own rewards."""
     low, span = reward_bounds(policy.model)
-    n, rng = int(policy.counts[PULLS, k]), np.random.default_rng([policy.rounds, k])
-    mean = low + span / 2 if n == 0 else float(policy.counts[TOTAL, k]) * policy.units.unit / n
+    n, rng = int(policy.known.pulls[k]), np.random.default_rng([policy.rounds, k])
+    mean = low + span / 2 if n == 0 else float(policy.known.total[k]) * policy.units.unit / n
     return rng.normal(mean, span / 2 / math.sqrt(max(n, 1)), draws)
 
 
@@ -197,7 +196,7 @@ def regret_avoided(seen: Glimpse, laws: Laws | None) -> dict[str, Any]:
         return {"estimate": None, "reason": "too few rewards yet"}
     if seen.policy.doubted:
         return {"estimate": None, "reason": "the model is contradicted"}
-    pulls = seen.policy.counts[PULLS].astype(float)
+    pulls = seen.policy.known.pulls.astype(float)
     saved, lost = [], []
     for p, means in zip(laws.p[:: max(len(laws.p) // RACES, 1)], laws.means[:: max(len(laws.p) // RACES, 1)], strict=True):
         law = np.maximum(p, 0) / np.maximum(p, 0).sum()
@@ -324,8 +323,8 @@ def report_of(facts: Facts, seen: Glimpse) -> dict[str, Any]:
     held, shown = _held_out(facts, seen), facts.shown
     arms, total = [], max(seen.counters.decided, 1)
     for k, name in enumerate(seen.policy.names):
-        n = int(seen.policy.counts[PULLS, k])
-        mean = None if n == 0 else float(seen.policy.counts[TOTAL, k]) * seen.policy.units.unit / n
+        n = int(seen.policy.known.pulls[k])
+        mean = None if n == 0 else float(seen.policy.known.total[k]) * seen.policy.units.unit / n
         interval = mean_interval(mean, n, low, span) if mean is not None else (low, low + span)
         line = told[name]
         arms.append(

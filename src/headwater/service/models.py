@@ -169,8 +169,8 @@ def _load(text: str, config: Config, limits: ModelLimits) -> Problem:
 def check_limits(policy: Policy, limits: ModelLimits) -> None:
     """Refuse a model that takes too much memory, or too long for a decision or a reward."""
     arrays: list[pickle.PickleBuffer] = []
-    pickle.dumps((policy.problem, policy), protocol=5, buffer_callback=arrays.append)
-    megabytes = sum(array.raw().nbytes for array in arrays) / 2**20
+    pickle.dumps(policy.problem, protocol=5, buffer_callback=arrays.append)
+    megabytes = (sum(array.raw().nbytes for array in arrays) + policy.memory) / 2**20
     if megabytes > limits.megabytes:
         raise SizeError(
             f"problem: its model takes {megabytes:,.0f} MB of memory; a campaign of this service gets {limits.megabytes:,}. "

@@ -48,7 +48,9 @@ __all__ = [
 
 MAX_HORIZON = 2**40
 CHUNK = 256
-"""Replications in a chunk; also what an interrupted run keeps in whole multiples of."""
+"""Replications in a chunk at least; also what an interrupted run keeps in whole multiples of."""
+ROUNDS = 10**8
+"""Rounds that a chunk has at least, where there are many replications: what hands it out then costs little beside it."""
 GPU_CHUNK = 2**20
 MAX_NUMBERS = 2**30
 """Numbers of pulls that a simulation keeps: 8 GiB."""
@@ -173,7 +175,7 @@ def make_job(
         setting=Setting(text, k_star, tuple(rounds.tolist()), seed, scale, choice.engine),
         specs=specs,
         replications=replications,
-        size=GPU_CHUNK if choice.engine == "cuda" else CHUNK,
+        size=GPU_CHUNK if choice.engine == "cuda" else max(CHUNK, min(ROUNDS // horizon, replications // 16)),
         problem=known,
         gaps=gap,
         quantisation_error=atoms.error,

@@ -16,9 +16,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from headwater import native
 from headwater.arrays import Floats, Ints
 from headwater.distributions import Distribution, Named, Sample
-from headwater.policies.table import Channelled, Columns, LevelTable, bounds, has_levels, table_of, units_of
+from headwater.policies.table import Columns, LevelTable, bounds, has_levels, table_of, units_of
 from headwater.problem import Problem
 from headwater.pseudo import Model, model_of
 from headwater.pseudo.channels import channels_of
@@ -38,7 +39,7 @@ class Atoms(NamedTuple):
     ``values[k]`` are arm k's rewards by level. ``error`` bounds how far quantising moved any arm's mean; 0 when exact.
 
     Where some arm's reward is random, ``cuts`` (K, J, M - 1) decide the level instead: it is how many of ``cuts[k, j]`` are at
-    most a 53-bit uniform. ``level`` is then 0 for such an arm, and ``channelled`` what it takes to learn from its rewards.
+    most a 53-bit uniform. ``level`` is then 0 for such an arm, and ``random`` what it takes to learn from its rewards.
 
     Where cells would take too much memory, ``columns`` stand for them; ``level`` (K, 0), ``cells`` and ``values`` are empty.
     """
@@ -52,7 +53,7 @@ class Atoms(NamedTuple):
     span: float
     error: float
     cuts: Ints
-    channelled: Channelled | None
+    random: native.Random | None
     columns: Columns | None = None
 
 
@@ -78,7 +79,7 @@ def _atoms(problem: Problem, distribution: Distribution) -> Atoms:
         probability, level = _listed(model, distribution, problem)
         cuts = problem.remember("cuts", lambda: _cuts(table, level)) if table.noisy else _NO_CUTS
         lines = (table.cells, table.levels, table.units.unit, table.low, table.span, 0.0)
-        return Atoms(probability, level, *lines, cuts, table.channelled)
+        return Atoms(probability, level, *lines, cuts, table.random)
     assert isinstance(model, (ScalarModel, BoxModel))
     return _quantised(model, distribution)
 

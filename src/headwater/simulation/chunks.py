@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -19,11 +19,11 @@ from headwater.files import parse_problem
 from headwater.policies.evidence import evidence_of
 from headwater.policies.rules import Spec
 from headwater.simulation.atoms import atoms_of
-from headwater.simulation.engine import Model, make_model
+from headwater.simulation.engine import Model, make_model, play
 from headwater.simulation.engines import Which, best_rewards, run_engine
 from headwater.simulation.results import Outcome
 
-__all__ = ["Chunk", "Setting", "run_chunk"]
+__all__ = ["Chunk", "Setting", "run_chunk", "run_together"]
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,23 @@ def run_chunk(
         reward = best_rewards(setting.engine, model, setting.best, which, threads=threads)
         return Outcome(np.empty((*reward.shape, 0), dtype=np.int64), reward, np.empty((chunk.size, 0), dtype=np.int64))
     return Outcome(*run_engine(setting.engine, model, spec, which, threads=threads, progress=progress))
+
+
+def run_together(
+    chunks: Sequence[Chunk], model: Model, *, threads: int | None = 1, progress: Callable[[int], None] | None = None
+) -> list[Outcome]:
+    """What chunks of the same replications did, whose every round is played here: as ``run_chunk``, but x_t is drawn once."""
+    setting, specs = chunks[0].setting, [chunk.spec for chunk in chunks if chunk.spec is not None]
+    which = Which(
+        checkpoints=np.array(setting.checkpoints, dtype=np.int64),
+        replications=chunks[0].size,
+        seed=setting.seed,
+        first=chunks[0].first,
+    )
+    counts, reward = play(model, specs, setting.best, **which, threads=threads, progress=progress)
+    played = iter(counts)
+    none = np.empty((*reward.shape, 0), dtype=np.int64)
+    return [Outcome(none, reward, none[:, 0]) if chunk.spec is None else Outcome(*next(played)) for chunk in chunks]
 
 
 @lru_cache(maxsize=4)

@@ -1,10 +1,8 @@
-"""The stepwise engine for finite-level problems: replications of one policy, at compiled speed.
+"""The stepwise engine for finite-level problems: replications of one policy, in native code.
 
-Two shapes of the same rules, and a third for random rewards. ``_single`` runs one replication after the other by
-:func:`headwater.policies.kernel.advance`; it serves every policy, and its loops vectorise over arms. ``lockstep`` runs
-a block of replications round by round, with state arrays (K, R), so that its loops vectorise over replications; it
-serves UCB1 with and without the most-pulled filter, and is faster for few arms (:data:`LOCKSTEP_ARMS`). They agree
-action for action. ``_single_noisy`` draws each reward from its channel, and keeps what random rewards imply up to date.
+Two shapes of the same rules. ``single`` plays one replication after the other; it serves every policy. ``lockstep`` plays
+replications side by side in the lanes of wide registers; it serves index policies on few arms whose rewards X decides, and is
+faster there (:data:`LOCKSTEP_ARMS`). They agree action for action.
 
 Everything drawn is keyed by (seed, replication, round), so results do not depend on threads, blocks or order, and more
 replications change nothing already computed.
@@ -12,28 +10,20 @@ replications change nothing already computed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from headwater import streams
-from headwater.arrays import AnyInts, Floats, Ints
+from headwater import native, streams
+from headwater.arrays import Floats, Ints
 from headwater.errors import ProblemError
-from headwater.policies import kernel, noisy
-from headwater.policies.compile import allocating
-from headwater.policies.contenders import make_crowd
+from headwater.policies.core import model_of_rewards, settings_of
 from headwater.policies.evidence import Evidence
-from headwater.policies.leaders import make_leaders, make_seen
-from headwater.policies.learner import learner_for
 from headwater.policies.rules import Spec
-from headwater.policies.table import Channelled, Columns
+from headwater.policies.table import Columns
 from headwater.simulation.atoms import Atoms
-from headwater.simulation.draws import draw_rewards, draw_rounds, level_of
-from headwater.simulation.leap import SURE, Source, chances_of, law_of, leap, make_room
-from headwater.simulation.learners import play_learners
-from headwater.simulation.lockstep import lockstep as run_lanes
-from headwater.simulation.many import play_many
+from headwater.simulation.leap import SURE, chances_of, law_of
 from headwater.simulation.threads import in_threads
 
 __all__ = [
@@ -41,26 +31,29 @@ __all__ = [
     "LOCKSTEP_ARMS",
     "Counts",
     "Model",
+    "core_of",
     "expected_rewards",
     "make_model",
     "oracle_rewards",
-    "setting_of",
     "simulate_counts",
     "simulate_leaps",
+    "source_of",
 ]
 
 Shape = Literal["auto", "lockstep", "single"]
 
-BLOCK = 128  # replications in lockstep: the state of three arms stays in a 32 KiB cache
-LOCKSTEP_ARMS = {kernel.NO_FILTER: 48, kernel.MOST_PULLED: 12}  # measured: beyond, _single is faster
-
-_CHUNK = 256  # rounds drawn ahead, so that the generator vectorises over them
+BLOCK = 128
+"""Replications that a thread plays before it looks for more."""
+LOCKSTEP_ARMS = {"baseline": (3, 3), "avx2": (16, 48), "avx512": (24, 48)}
+"""Arms up to which lanes are faster, by build: for UCB1's simple index, and for rules that draw or search. Measured."""
+EXACT = 2**53
+"""Whole numbers up to here are exact in the lanes, which count in floats."""
 
 
 class Model(NamedTuple):
     """A finite-level problem and its latent law, as the kernels read it. Build it with :func:`make_model`."""
 
-    table: Ints  # (K, M, K + 1): excesses over every target, then the reward, in units; see policies.kernel
+    table: Ints  # (K, M, K + 1): excesses over every target, then the reward, in units; see native/model.h
     level: Ints  # (K, J)
     thresholds: Ints  # (J - 1,)
     guide: Ints  # () when J is small
@@ -69,7 +62,7 @@ class Model(NamedTuple):
     low: float
     span: float  # every reward lies in [low, low + span]
     cuts: Ints  # (K, J, M - 1) where some arm's reward is random, else empty; see Atoms
-    channelled: Channelled | None
+    random: native.Random | None  # what it takes to learn from random rewards under the filter
     evidence: Evidence | None  # what policies that learn the law of X read; None where no such policy can run
     bins: Ints  # (K, M): the bin of each level
     columns: Columns | None  # what stands for the table where that would be too large; level is then (K, 0)
@@ -97,7 +90,7 @@ def make_model(atoms: Atoms, *, scale: float, evidence: Evidence | None = None) 
         low=atoms.low,
         span=atoms.span,
         cuts=atoms.cuts,
-        channelled=atoms.channelled,
+        random=atoms.random,
         evidence=evidence,
         bins=np.empty((0, 0), dtype=np.int64) if evidence is None else evidence.bins(atoms.values),
         columns=atoms.columns,
@@ -122,33 +115,70 @@ def simulate_counts(
     ``checkpoints`` (C,) are round numbers, increasing, the last one the horizon. ``progress`` is told the rounds done, about
     ten times a second. Time O(replications x horizon x K), memory O(replications x C x K).
     """
-    key = streams.seed_words(seed)
-    rule, reference = kernel.RULES[spec.rule.code], kernel.FILTERS[spec.reference]
-    dtype = _integers(model, int(checkpoints[-1]))
-    arms = len(model.level)
-    lockstep = rule == kernel.UCB1 and reference in LOCKSTEP_ARMS and not spec.audit and not model.cuts.size
-    lockstep = lockstep and (shape == "lockstep" or (shape == "auto" and arms <= LOCKSTEP_ARMS[reference]))
-    out = _Output(
-        np.zeros((replications, checkpoints.size, arms), dtype=np.int64),
-        np.zeros((replications, checkpoints.size), dtype=np.int64),
-        np.zeros((replications, arms), dtype=np.int64),
+    (counts,), _ = play(
+        model,
+        [spec],
+        None,
+        checkpoints=checkpoints,
+        replications=replications,
+        seed=seed,
+        first=first,
+        threads=threads,
+        block=block,
+        shape=shape,
+        progress=progress,
     )
+    return counts
 
-    def run(start: int, stop: int, watch: Ints, slot: int) -> None:
-        part = _Output(*(x[start:stop] for x in out))
-        if model.columns is not None:
-            _run_many(model, model.columns, spec, checkpoints, key, first + start, watch, slot, part)
-        elif lockstep:
-            _run_lockstep(model, reference, checkpoints, key, first + start, dtype, watch, slot, part)
-        elif spec.learns:
-            _run_learners(model, spec, checkpoints, key, first + start, watch, slot, part)
-        elif model.channelled is not None:
-            _run_noisy(model, model.channelled, spec, checkpoints, key, first + start, watch, slot, part)
-        else:
-            _run_single(model, spec, checkpoints, key, first + start, dtype, watch, slot, part)
 
-    in_threads(run, replications, block, threads, progress)
-    return Counts(out.pulls, np.asarray(out.reward * model.unit, dtype=float), out.excluded)
+def play(
+    model: Model,
+    specs: Sequence[Spec],
+    follow: int | None,
+    *,
+    checkpoints: Ints,
+    replications: int,
+    seed: int,
+    first: int = 0,
+    threads: int | None = None,
+    block: int = BLOCK,
+    shape: Shape = "auto",
+    progress: Callable[[int], None] | None = None,
+) -> tuple[list[Counts], Floats]:
+    """As ``simulate_counts``, several policies on the same x_t, drawn once; and what always pulling arm ``follow`` would have
+    paid up to each checkpoint, (N, C).
+    """
+    arms, rounds = len(model.level), np.ascontiguousarray(checkpoints, dtype=np.int64)
+    exact = _largest_sum(model, int(rounds[-1])) < EXACT
+    outputs = [_Output.empty(replications, rounds.size, arms) for _ in specs]
+    groups: dict[tuple[str, int], _Group] = {}
+    for i, (spec, out) in enumerate(zip(specs, outputs, strict=True)):
+        engine = _engine_for(model, spec, shape, exact=exact)
+        # what learns the law of X reads more than the others do, each its own
+        group = groups.setdefault((engine, i if engine == "general" else -1), _Group(engine, core_of(model, spec), []))
+        group.seats.append((settings_of(spec, scale=model.scale, seed=seed), out))
+    paid = _Output.empty(replications, rounds.size, 0)
+    if follow is not None:
+        engine = _engine_for(model, None, shape, exact=exact)
+        engine = engine if (engine, -1) in groups or ("serial", -1) not in groups else "serial"
+        group = groups.setdefault((engine, -1), _Group(engine, core_of(model, None), []))
+        group.seats.append((native.Settings(rule=-1 - follow, seed=seed, scale=model.scale), paid))
+    done = 0
+    for group in groups.values():
+        policies = sum(out is not paid for _, out in group.seats)
+
+        def run(start: int, stop: int, watch: Ints, slot: int, group: _Group = group) -> None:
+            seats = [native.Seat(settings, *(x[start:stop] for x in out)) for settings, out in group.seats]
+            native.play(group.problem, source_of(model, seed), rounds, seats, first + start, watch, slot, group.engine)
+
+        def tell(played: int, before: int = done, share: float = policies / len(group.seats)) -> None:
+            assert progress is not None
+            progress(before + int(played * share))
+
+        in_threads(run, replications, block, threads, None if progress is None or not policies else tell)
+        done += replications * int(rounds[-1]) * policies
+    counts = [Counts(out.pulls, np.asarray(out.reward * model.unit, dtype=float), out.excluded) for out in outputs]
+    return counts, np.asarray(paid.reward * model.unit, dtype=float)
 
 
 def simulate_leaps(
@@ -169,47 +199,29 @@ def simulate_leaps(
     Rounds in which an arm is excluded are not counted: -1. Stretches of more than ``longest`` rounds are not tried; see
     ``leap`` for ``sure``. Time is polylogarithmic in the horizon.
     """
-    _integers(model, int(checkpoints[-1]))
-    key, arms = streams.seed_words(seed), len(model.level)
-    pulls = np.zeros((replications, checkpoints.size, arms), dtype=np.int64)
-    reward = np.zeros((replications, checkpoints.size), dtype=np.int64)
-    law = chances_of(model.table, model.level, model.thresholds, model.cuts)
+    arms, rounds = len(model.level), np.ascontiguousarray(checkpoints, dtype=np.int64)
+    _largest_sum(model, int(rounds[-1]))
+    out = _Output(
+        np.zeros((replications, rounds.size, arms), dtype=np.int64),
+        np.zeros((replications, rounds.size), dtype=np.int64),
+        np.full((replications, arms), -1, dtype=np.int64),
+    )
+    problem, settings = core_of(model, spec), settings_of(spec, scale=model.scale, seed=seed)
+    leaps = native.Leaps(chances_of(model.table, model.level, model.thresholds, model.cuts), longest, sure)
 
     def run(start: int, stop: int, watch: Ints, slot: int) -> None:
-        source = Source(model.table, model.level, model.cuts, model.thresholds, model.guide)
-        (meta, params), room = setting_of(model, spec, key), make_room(arms, model.table.shape[1], seed)
-        horizon = int(checkpoints[-1])
-        for i in range(start, stop):
-            done = (i - start) * horizon
-            how = (longest, sure, checkpoints, watch, slot, room)
-            leap(first + i, done, meta, params, source, law, *how, pulls[i], reward[i])
-            if watch[0]:
-                return
+        seat = native.Seat(settings, *(x[start:stop] for x in out))
+        native.play(problem, source_of(model, seed), rounds, [seat], first + start, watch, slot, "leap", leaps)
 
     in_threads(run, replications, 8, threads, progress)
-    return Counts(pulls, np.asarray(reward * model.unit, dtype=float), np.full((replications, arms), -1, dtype=np.int64))
+    return Counts(out.pulls, np.asarray(out.reward * model.unit, dtype=float), out.excluded)
 
 
 def oracle_rewards(
     model: Model, arm: int, *, checkpoints: Ints, replications: int, seed: int, first: int = 0, threads: int | None = None
 ) -> Floats:
     """What always pulling ``arm`` would have paid up to each checkpoint, on the same draws: shape (N, C)."""
-    out = np.zeros((replications, checkpoints.size), dtype=np.int64)
-    if model.columns is not None:
-        cuts, (up, less, _, _) = model.cuts, model.columns
-        pays = up[:, arm].astype(np.int64) - (less[arm] if less.size else 0)
-    elif model.cuts.size:
-        cuts, pays = model.cuts[arm : arm + 1], model.table[arm, :, -1]
-    else:
-        cuts, pays = model.cuts, model.table[arm, model.level[arm], -1]
-    pays, key = np.ascontiguousarray(pays), streams.seed_words(seed)
-
-    def run(start: int, stop: int, watch: Ints, slot: int) -> None:
-        draws = (model.thresholds, model.guide)
-        _follow(first + start, *key, *draws, pays, cuts, checkpoints, watch, slot, out[start:stop])
-
-    in_threads(run, replications, BLOCK, threads, None)
-    return np.asarray(out * model.unit, dtype=float)
+    return play(model, [], arm, checkpoints=checkpoints, replications=replications, seed=seed, first=first, threads=threads)[1]
 
 
 def expected_rewards(model: Model, arm: int) -> float:
@@ -218,266 +230,55 @@ def expected_rewards(model: Model, arm: int) -> float:
     return float(law @ model.table[arm, :, -1] * model.unit)
 
 
-_Dtype = type[np.int32] | type[np.int64]
-
-
 class _Output(NamedTuple):
     pulls: Ints
     reward: Ints
     excluded: Ints
 
+    @classmethod
+    def empty(cls, replications: int, checkpoints: int, arms: int) -> _Output:
+        shape = (replications, checkpoints)
+        zeros = (np.zeros(size, dtype=np.int64) for size in ((*shape, arms), shape, (replications, arms)))
+        return cls(*zeros)
 
-def _integers(model: Model, horizon: int) -> _Dtype:
-    """The narrowest integers that no sum can overflow; refuses a horizon that is too long for exact sums."""
+
+class _Group(NamedTuple):
+    """Policies that one call of a native engine plays on the same x_t, each with where its results go."""
+
+    engine: str
+    problem: native.Model
+    seats: list[tuple[native.Settings, _Output]]
+
+
+def _largest_sum(model: Model, horizon: int) -> int:
+    """A bound of every sum of rewards, in units; refuses a horizon that is too long for exact sums."""
     # columns hold int32, whose differences are below 2**32
     largest = horizon * (max(int(np.abs(model.table).max()), 1) if model.columns is None else 2**32)
     if largest >= 2**62:
         raise ProblemError(f"horizon: got {horizon:,}; expected at most {2**62 * horizon // largest:,} for sums to stay exact")
-    return np.int32 if max(largest, model.level.size) < 2**31 else np.int64
+    return largest
 
 
-def setting_of(model: Model, spec: Spec, key: tuple[int, int]) -> tuple[Ints, Floats]:
-    """The kernel's meta and params."""
-    meta = np.zeros(kernel.META, dtype=np.int64)
-    meta[kernel.POLICY], meta[kernel.REFERENCE] = kernel.RULES[spec.rule.code], kernel.FILTERS[spec.reference]
-    meta[kernel.SEED_LOW], meta[kernel.SEED_HIGH] = key
-    return meta, np.array(
-        [model.unit, model.scale, spec.sd(model.scale), model.low, model.span, spec.audit, spec.schedule == "late"]
-    )
+def _engine_for(model: Model, spec: Spec | None, shape: Shape, *, exact: bool) -> str:
+    """Which native engine plays a policy, or follows an arm. ``exact``: no sum is too large for the lanes."""
+    if model.columns is not None or (spec is not None and spec.learns):
+        return "general"
+    if spec is not None and model.random is not None and spec.reference != "none":
+        return "general"
+    simple, other = LOCKSTEP_ARMS[native.simd()]
+    limit = simple if spec is not None and spec.rule.code == "ucb1" and spec.reference != "well-pulled" else other
+    few = spec is None or len(model.level) <= limit if shape == "auto" else shape == "lockstep"
+    return "lockstep" if few and exact and not model.cuts.size else "serial"
 
 
-def _run_single(
-    model: Model,
-    spec: Spec,
-    rounds: Ints,
-    key: tuple[int, int],
-    first: int,
-    dtype: _Dtype,
-    watch: Ints,
-    slot: int,
-    out: _Output,
-) -> None:
-    meta, params = setting_of(model, spec, key)
-    counted = meta[kernel.POLICY] == kernel.KL_EMPIRICAL
-    seen = np.zeros(model.table.shape[:2] if counted else (0, 0), dtype=np.int64)
-    draws = (model.thresholds, model.guide)
-    _single(first, meta, params, seen, model.table.astype(dtype), model.level, *draws, rounds, watch, slot, *out)
+def core_of(model: Model, spec: Spec | None) -> native.Model:
+    if spec is None:
+        columns = None if model.columns is None else model.columns.core
+        return native.Model(native.Rewards(model.table, model.unit, model.low, model.span), columns=columns)
+    facts = (model.table, model.unit, model.low, model.span)
+    more = {"evidence": model.evidence, "random": model.random, "columns": model.columns}
+    return model_of_rewards(spec, *facts, bins=model.bins, **more)  # type: ignore[arg-type]
 
 
-def _run_many(
-    model: Model,
-    columns: Columns,
-    spec: Spec,
-    rounds: Ints,
-    key: tuple[int, int],
-    first: int,
-    watch: Ints,
-    slot: int,
-    out: _Output,
-) -> None:
-    filtered, (atoms, arms) = spec.reference != "none", columns.up.shape
-    meta, params = setting_of(model, spec, key)
-    crowd = make_crowd(arms, atoms if filtered else 1)
-    room, seen = make_leaders(arms if filtered else 1, atoms if filtered else 1), make_seen(1024 if filtered else 0)
-    draws = (model.thresholds, model.guide)
-    play_many(first, meta, params, columns, crowd, room, seen, *draws, rounds, watch, slot, out.pulls, out.reward)
-    out.excluded[:] = -1
-
-
-def _run_learners(
-    model: Model, spec: Spec, rounds: Ints, key: tuple[int, int], first: int, watch: Ints, slot: int, out: _Output
-) -> None:
-    assert model.evidence is not None
-    meta, params = setting_of(model, spec, key)
-    learner = learner_for(spec, model.evidence, model.bins)
-    draws = (model.table, model.level, model.cuts, model.thresholds, model.guide)
-    play_learners(first, meta, params, *draws, learner, rounds, watch, slot, *out)
-
-
-def _run_noisy(
-    model: Model,
-    channelled: Channelled,
-    spec: Spec,
-    rounds: Ints,
-    key: tuple[int, int],
-    first: int,
-    watch: Ints,
-    slot: int,
-    out: _Output,
-) -> None:
-    meta, params = setting_of(model, spec, key)
-    draws = (model.thresholds, model.guide)
-    _single_noisy(first, meta, params, model.table, model.cuts, *channelled, *draws, rounds, watch, slot, *out)
-
-
-def _run_lockstep(
-    model: Model,
-    reference: int,
-    rounds: Ints,
-    key: tuple[int, int],
-    first: int,
-    dtype: _Dtype,
-    watch: Ints,
-    slot: int,
-    out: _Output,
-) -> None:
-    arms, atoms = model.level.shape
-    by_atom = model.table[np.arange(arms)[:, None], model.level].reshape(arms * atoms, arms + 1)
-    cells = np.ascontiguousarray(np.roll(by_atom, 1, axis=1).T.astype(dtype))
-    ids = np.arange(max(arms, 2), dtype=dtype)
-    filtered = reference == kernel.MOST_PULLED
-    draws = (model.thresholds, model.guide)
-    run_lanes(first, *key, *draws, ids, cells, model.unit, model.scale, filtered, rounds, watch, slot, *out)
-
-
-@allocating
-def _single(
-    first: int,
-    meta: Ints,
-    params: Floats,
-    seen: Ints,
-    table: AnyInts,
-    level: Ints,
-    thresholds: Ints,
-    guide: Ints,
-    checkpoints: Ints,
-    watch: Ints,
-    slot: int,
-    pulls: Ints,
-    reward: Ints,
-    excluded: Ints,
-) -> None:
-    """Replications first, first + 1, ...: select, draw, observe; fills pulls, reward and excluded."""
-    arms = level.shape[0]
-    counts = np.zeros((kernel.COUNTS, arms), dtype=np.int64)
-    sums = np.zeros((arms, arms), dtype=table.dtype)
-    out = np.zeros(arms, dtype=table.dtype)
-    mean = np.zeros(arms)
-    root = np.zeros(arms)
-    index = np.zeros(arms)
-    u = np.empty(_CHUNK // 2, dtype=np.int64)
-    v = np.empty(_CHUNK // 2, dtype=np.int64)
-    atoms = np.empty(_CHUNK, dtype=np.int64)
-    for i in range(pulls.shape[0]):
-        meta[kernel.REPLICATION] = first + i
-        kernel.reset(meta, counts, sums, mean, root)
-        out[:] = 0
-        seen[:] = 0
-        t = 0
-        for c in range(checkpoints.size):
-            while t < checkpoints[c]:
-                at = t % _CHUNK
-                if at == 0:
-                    if watch[0]:
-                        return
-                    watch[slot] = i * checkpoints[-1] + t
-                    k0, k1 = meta[kernel.SEED_LOW], meta[kernel.SEED_HIGH]
-                    draw_rounds(t, first + i, k0, k1, thresholds, guide, u, v, atoms)
-                some = atoms[at : min(_CHUNK, at + checkpoints[c] - t)]
-                kernel.advance(kernel.PLAY, 0, 0, meta, params, counts, sums, mean, root, index, seen, table, level, some, out)
-                t += some.size
-            for k in range(arms):
-                pulls[i, c, k] = counts[kernel.PULLS, k]
-                reward[i, c] += counts[kernel.TOTAL, k]
-        for k in range(arms):
-            excluded[i, k] = out[k]
-
-
-@allocating
-def _single_noisy(
-    first: int,
-    meta: Ints,
-    params: Floats,
-    table: Ints,
-    cuts: Ints,
-    channel: Floats,
-    bare: Ints,
-    room: int,
-    thresholds: Ints,
-    guide: Ints,
-    checkpoints: Ints,
-    watch: Ints,
-    slot: int,
-    pulls: Ints,
-    reward: Ints,
-    excluded: Ints,
-) -> None:
-    """As ``_single``, where some arm's reward is random. Every replication starts from ``bare``: ``Channelled.fits``."""
-    arms, rounds = table.shape[0], checkpoints[-1]
-    k0, k1 = meta[kernel.SEED_LOW], meta[kernel.SEED_HIGH]
-    counts = np.zeros((kernel.COUNTS, arms), dtype=np.int64)
-    sums = np.zeros((arms, arms), dtype=np.int64)
-    seen = np.zeros(table.shape[:2], dtype=np.int64)
-    fits, work = bare.copy(), np.zeros(room)
-    mean, root, index = np.zeros(arms), np.zeros(arms), np.zeros(arms)
-    u, v = np.empty(_CHUNK // 2, dtype=np.int64), np.empty(_CHUNK // 2, dtype=np.int64)
-    atoms, coin = np.empty(_CHUNK, dtype=np.int64), np.empty(_CHUNK, dtype=np.int64)
-    for i in range(pulls.shape[0]):
-        meta[kernel.REPLICATION] = first + i
-        kernel.reset(meta, counts, sums, mean, root)
-        seen[:] = 0
-        fits[:] = bare
-        c = 0
-        for t in range(rounds):
-            at = t % _CHUNK
-            if at == 0:
-                if watch[0]:
-                    return
-                watch[slot] = i * rounds + t
-                draw_rounds(t, first + i, k0, k1, thresholds, guide, u, v, atoms)
-                draw_rewards(t, first + i, k0, k1, coin)
-            noisy.refresh(meta, counts, sums, seen, channel, fits, work)
-            # Only PLAY reads level, atoms and out: any arrays of their types will do.
-            arm = kernel.advance(
-                kernel.SELECT, 0, 0, meta, params, counts, sums, mean, root, index, seen, table, counts, meta, meta
-            )
-            for k in range(arms):
-                excluded[i, k] += 1 if index[k] == -np.inf else 0
-            m = level_of(coin[at], cuts, arm, atoms[at])
-            kernel.advance(
-                kernel.OBSERVE, arm, m, meta, params, counts, sums, mean, root, index, seen, table, counts, meta, meta
-            )
-            if t + 1 == checkpoints[c]:
-                for k in range(arms):
-                    pulls[i, c, k] = counts[kernel.PULLS, k]
-                    reward[i, c] += counts[kernel.TOTAL, k]
-                c += 1
-
-
-@allocating
-def _follow(
-    first: int,
-    k0: int,
-    k1: int,
-    thresholds: Ints,
-    guide: Ints,
-    pays: Ints,
-    cuts: Ints,
-    checkpoints: Ints,
-    watch: Ints,
-    slot: int,
-    reward: Ints,
-) -> None:
-    """The rewards of one fixed arm along the draws of each replication; fills reward (N, C).
-
-    ``pays[j]`` by atom where ``cuts`` is empty, else ``pays[m]`` by level, ``cuts`` (1, J, M - 1) deciding which.
-    """
-    u = np.empty(_CHUNK // 2, dtype=np.int64)
-    v = np.empty(_CHUNK // 2, dtype=np.int64)
-    atoms = np.empty(_CHUNK, dtype=np.int64)
-    coin = np.empty(_CHUNK, dtype=np.int64)
-    for i in range(reward.shape[0]):
-        t, total = 0, 0
-        for c in range(checkpoints.size):
-            while t < checkpoints[c]:
-                if t % _CHUNK == 0:
-                    if watch[0]:
-                        return
-                    watch[slot] = i * checkpoints[-1] + t
-                    draw_rounds(t, first + i, k0, k1, thresholds, guide, u, v, atoms)
-                    if cuts.size:
-                        draw_rewards(t, first + i, k0, k1, coin)
-                at = t % _CHUNK
-                total += pays[level_of(coin[at], cuts, 0, atoms[at]) if cuts.size else atoms[at]]
-                t += 1
-            reward[i, c] = total
+def source_of(model: Model, seed: int) -> native.Source:
+    return native.Source(model.thresholds, model.guide, model.level, model.cuts, seed)

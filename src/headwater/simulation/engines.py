@@ -11,10 +11,10 @@ from typing import NamedTuple, TypedDict
 
 import numpy as np
 
+from headwater import native
 from headwater.arrays import Floats, Ints
 from headwater.complaints import shown
 from headwater.errors import ProblemError
-from headwater.policies import kernel
 from headwater.policies.rules import Spec
 from headwater.simulation.engine import Counts, Model, expected_rewards, oracle_rewards, simulate_counts, simulate_leaps
 
@@ -43,13 +43,13 @@ class Which(TypedDict):
 
 def leap_reason(model: Model, spec: Spec) -> str | None:
     """Why a policy on a problem cannot leap, in one sentence; None if it can."""
-    if kernel.RULES[spec.rule.code] not in (kernel.UCB1, kernel.KL_UCB):
+    if spec.rule.code not in native.LASTING:
         return f"policy: got {spec.title}; expected ucb1, kl-ucb, c-ucb or c-kl-ucb, which decide by counts alone"
     if model.columns is not None:
         return f"arms: got {len(model.level):,} with so many rewards; expected few enough for a table of all pairs"
     if spec.reference == "well-pulled" or spec.audit:
         return f"policy: got {spec.title}; expected the most-pulled reference and no audit"
-    if model.channelled is not None and spec.reference != "none":
+    if model.random is not None and spec.reference != "none":
         return f"policy: got {spec.title} with random rewards; expected ucb1 or kl-ucb, or rewards that X decides"
     return None
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,7 +17,7 @@ from headwater.arrays import Floats
 from headwater.errors import ResultsError
 from headwater.policies.rules import Spec
 from headwater.problem import Problem
-from headwater.simulation.chunks import Chunk, Setting, run_chunk
+from headwater.simulation.chunks import Chunk, Setting, run_chunk, run_together
 from headwater.simulation.engine import Model
 from headwater.simulation.folders import folder_at
 from headwater.simulation.results import Outcome, Simulation, load_simulation, prepare_folder
@@ -237,9 +238,29 @@ _Done = Generator[tuple[Job, Chunk, Outcome], None, None]
 
 
 def _run_here(plan: _Plan, threads: int | None, tell: Callable[[int], None]) -> _Done:
-    for job, chunk in plan:
+    for job, chunks in _groups(plan):
         tell(0)
-        yield job, chunk, run_chunk(chunk, job.model, threads=threads, progress=tell)
+        if len(chunks) == 1:
+            yield job, chunks[0], run_chunk(chunks[0], job.model, threads=threads, progress=tell)
+            continue
+        rounds = sum(chunk.rounds for chunk in chunks)
+
+        def tell_part(done: int, most: int = rounds - 1) -> None:  # the whole is told with the chunks
+            tell(min(done, most))
+
+        outcomes = run_together(chunks, job.model, threads=threads, progress=tell_part)
+        for chunk, outcome in zip(chunks, outcomes, strict=True):
+            yield job, chunk, outcome
+
+
+def _groups(plan: _Plan) -> Iterator[tuple[Job, list[Chunk]]]:
+    """Chunks that are done together: those of the same replications, unless each is kept as soon as it is finished."""
+    for _, part in groupby(plan, key=lambda each: (id(each[0]), each[1].first)):
+        job, chunks = (group := list(part))[0][0], [chunk for _, chunk in group]
+        if job.store is None and job.setting.engine == "step":
+            yield job, chunks
+        else:
+            yield from ((job, [chunk]) for chunk in chunks)
 
 
 def _run_there(plan: _Plan, client: Client, tell: Callable[[int], None]) -> _Done:

@@ -7,12 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from headwater import streams
+from headwater import native
 from headwater.arrays import Ints
-from headwater.policies.learner import learner_for
+from headwater.policies.core import settings_of
 from headwater.policies.rules import Spec
-from headwater.simulation.engine import Model, setting_of
-from headwater.simulation.learners import play_learners
+from headwater.simulation.engine import Model, core_of, source_of
 from headwater.simulation.threads import in_threads
 
 __all__ = ["Minds", "simulate_minds"]
@@ -39,28 +38,17 @@ def simulate_minds(
     """As ``simulate_counts``, the same draws and decisions, for policies that learn the law of X on a listed support."""
     assert spec.learns and model.evidence is not None
     count, offset = len(model.level), model.evidence.channels.offset
-    out = Minds(
-        np.zeros((replications, count), dtype=np.int64),
-        np.zeros((replications, *model.table.shape[:2]), dtype=np.int64),
-        np.zeros((replications, count), dtype=np.int64),
-    )
-    rounds, key = np.array([horizon]), streams.seed_words(seed)
-    draws = (model.table, model.level, model.cuts, model.thresholds, model.guide)
+    rows, reward = np.zeros((replications, int(offset[-1])), dtype=np.int64), np.zeros((replications, 1), dtype=np.int64)
+    pulls, doubted = np.zeros((replications, 1, count), dtype=np.int64), np.zeros((replications, count), dtype=np.int64)
+    out, excluded = (pulls, reward), np.zeros_like(doubted)
+    problem, settings, rounds = core_of(model, spec), settings_of(spec, scale=model.scale, seed=seed), np.array([horizon])
 
     def run(start: int, stop: int, watch: Ints, slot: int) -> None:
-        meta, params = setting_of(model, spec, key)
-        learner = learner_for(spec, model.evidence, model.bins)  # type: ignore[arg-type]
-        mine = np.zeros(2, dtype=np.int64)
-        for i in range(start, stop):
-            mine[0] = watch[0]
-            paid, excluded = np.zeros((1, 1), dtype=np.int64), np.zeros((1, count), dtype=np.int64)
-            pulls = out.pulls[i : i + 1, None]
-            play_learners(i, meta, params, *draws, learner, rounds, mine, 1, pulls, paid, excluded)
-            for k in range(count):
-                mass = learner.mind.n[offset[k] : offset[k + 1]]
-                out.seen[i, k, : len(mass)] = np.rint(mass)
-            out.doubted[i] = learner.mind.doubted
-            watch[slot] = (i + 1 - start) * horizon
+        seat = native.Seat(settings, *(x[start:stop] for x in (*out, excluded, rows, doubted)))
+        native.play(problem, source_of(model, seed), rounds, [seat], start, watch, slot, "general")
 
     in_threads(run, replications, 8, threads, progress)
-    return out
+    seen = np.zeros((replications, *model.table.shape[:2]), dtype=np.int64)
+    for k in range(count):
+        seen[:, k, : offset[k + 1] - offset[k]] = rows[:, offset[k] : offset[k + 1]]
+    return Minds(pulls[:, 0], seen, doubted)

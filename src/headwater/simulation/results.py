@@ -211,7 +211,7 @@ class Simulation:
             "policies": list(self.outcomes),
             "command": command,
             "versions": {"headwater": self.release, "python": platform.python_version()}
-            | {name: version(name) for name in ("numpy", "numba", "scipy")},
+            | {name: version(name) for name in ("numpy", "scipy")},
         }
 
 

@@ -19,8 +19,9 @@
 
 import { fill, h, number, percent, s } from "./lib.js";
 
-const POLICIES = ["ucb1", "c-ucb", "kl-ucb", "c-kl-ucb", "ts", "c-ts", "auto", "joint-ucb", "latent-ts", "graves-lai"];
-const DASHES = { "ucb1": "7 4", "kl-ucb": "7 4", "ts": "7 4", "graves-lai": "8 3 2 3" };
+const POLICIES = ["ucb1", "c-ucb", "kl-ucb", "c-kl-ucb", "ts", "c-ts", "auto", "joint-ucb", "latent-ts", "graves-lai",
+  "uniform", "epsilon-greedy"];
+const DASHES = { "ucb1": "7 4", "kl-ucb": "7 4", "ts": "7 4", "graves-lai": "8 3 2 3", "uniform": "2 3", "epsilon-greedy": "2 3" };
 
 export const colourOf = (k) => `var(--c${k % 10})`;
 export const policyColour = (name) => {

@@ -12,6 +12,8 @@ const POLICIES = [
   ["c-kl-ucb", "kl-ucb with the paper’s filter", false],
   ["joint-ucb", "reads all rewards at once, as evidence on X; what auto chooses", true],
   ["latent-ts", "draws the law of X from its posterior; X must be listed", false],
+  ["epsilon-greedy", "the best mean so far, one round in ten by lot", false],
+  ["uniform", "an A/B test: every arm with the same chance", false],
 ];
 
 // `current()` gives {problem, analysis()}, or null while there is something wrong with the problem.

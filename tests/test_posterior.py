@@ -1,4 +1,4 @@
-"""The posterior sampler: exact posteriors, calibration, mixing, and the compiled code against its own Python."""
+"""Draws from the posterior of the law of X: exact posteriors, calibration, mixing, and what a chain is made of."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from headwater import native
 from headwater.arrays import Floats, Ints
 from headwater.errors import ProblemError
 from headwater.paper import CASES
-from headwater.policies import centre, sampler
-from headwater.policies.centre import prepare, stale, workspace_size
-from headwater.policies.sampler import posterior_draws, recommended_steps, walk
+from headwater.policies.channel_view import channel_view
+from headwater.policies.posterior import posterior_draws
 from headwater.pseudo.channels import Channels, channels_of
 
 FALSE_ALARM = 1e-6  # of each single comparison of draws with a law
@@ -160,7 +160,7 @@ def test_two_sweeps_forget(case: Any, alpha: float) -> None:
     for most, others in ((49_000, 500), (49_950, 25), (60, 30)):
         pulls = [most if k == best else others for k in range(arms)]
         n = counts_of(rng, [channels.matrix(k) for k in range(arms)], p, pulls)
-        draws = posterior_draws(channels, n, alpha=alpha, draws=6000, thin=recommended_steps(atoms), seed=12)
+        draws = posterior_draws(channels, n, alpha=alpha, draws=6000, thin=native.recommended_steps(atoms), seed=12)
         assert max(autocorrelation_time(draws @ g) for g in channels.g) < 3.0
 
 
@@ -175,19 +175,25 @@ def evidence(draw: st.DrawFn) -> tuple[Channels, Ints, float]:
     return channels, n, draw(st.sampled_from([0.01, 0.5, 1.0, 3.0, 100.0]))
 
 
-def run(
-    channels: Channels, n: Ints, alpha: float, p: Floats, work: Floats, *, steps: int = 12, t: int = 1, seed: int = 3
-) -> int:
-    return walk(steps, channels.start, channels.row, channels.weight, n, alpha, p, work, t, 0, seed, 0)
+def chain_of(channels: Channels, alpha: float) -> native.PosteriorWalk:
+    return native.PosteriorWalk(channel_view(channels), alpha=alpha)
 
 
-@given(evidence())
-def test_walks_stay_in_the_simplex(given: tuple[Channels, Ints, float]) -> None:
-    channels, n, alpha = given
-    atoms = len(channels.start) - 1
-    p, work = np.full(atoms, 1 / atoms), np.zeros(workspace_size(atoms, len(n)))
+@given(evidence(), st.integers(0, 2**32 - 1))
+def test_walks_stay_in_the_simplex_and_remember_nothing(given: tuple[Channels, Ints, float], seed: int) -> None:
+    """A walk is a function of p, the counts and the stream; and zeros in p do no harm."""
+    channels, whole, alpha = given
+    rng, n, atoms = np.random.default_rng(seed), whole.astype(float), len(channels.start) - 1
+    used, fresh = chain_of(channels, alpha), chain_of(channels, alpha)
+    used.prepare(rng.permutation(n))
+    used.prepare(n)
+    p = np.where(rng.random(atoms) < 0.3, 0.0, rng.random(atoms))
+    p[0] = 0.5
+    q = p.copy()
     for t in range(20):
-        assert 0 < run(channels, n, alpha, p, work, t=t) < 2**24
+        calls = used.walk(p, n, steps=12, seed=seed, replication=1, t=t)
+        assert 0 < calls < 2**24 and calls == fresh.walk(q, n, steps=12, seed=seed, replication=1, t=t)
+        assert p.tolist() == q.tolist()
         assert p.min() >= 1e-300 and abs(p.sum() - 1) < 1e-9
 
 
@@ -195,56 +201,37 @@ def test_walks_stay_in_the_simplex(given: tuple[Channels, Ints, float]) -> None:
 def test_directions_are_conjugate_at_the_centre(given: tuple[Channels, Ints, float]) -> None:
     """Against dense algebra: D H D' = 1 for the objective's Hessian, whose slope along every direction is small there."""
     channels, n, alpha = given
-    atoms, rows = len(channels.start) - 1, len(n)
-    work = np.zeros(workspace_size(atoms, rows))
-    assert prepare(channels.start, channels.row, channels.weight, n, alpha, work) < centre.NEWTON_STEPS
-    groups = int(work[centre.GROUPS])
-    _, _, first, _, a, c, _, _ = work[centre.HEAD : centre.HEAD + 8 * atoms].reshape(8, atoms)[:, :groups]
-    at = work.size - atoms * (2 * atoms + rows)
-    d = work[at : at + atoms * atoms].reshape(atoms, atoms)[: groups - 1, :groups]
-    b = np.vstack([channels.matrix(k) for k in range(len(channels.values))])[n > 0][:, first.astype(int)]
-    seen, z = n[n > 0], b @ c
+    chain = chain_of(channels, alpha)
+    assert chain.prepare(n.astype(float)) < native.NEWTON_STEPS
+    got = chain.prepared
+    a, c, d, first = got["prior"], got["centre"], got["directions"], got["first"]
+    full = np.vstack([channels.matrix(k) for k in range(len(channels.values))])
+    b, seen = full[n > 0][:, first], n[n > 0]
+    assert len(c) == len(np.unique(full[n > 0], axis=1).T), "atoms that look alike are one group"
+    z = b @ c
     h = b.T @ ((seen / z**2)[:, None] * b) + np.diag(a / c**2)
     assert abs(c.sum() - 1) < 1e-12
     assert abs(d.sum(axis=1)).max(initial=0) < 1e-12
     rounding = 1e-13 * (np.abs(d) @ np.abs(h) @ np.abs(d).T).max(initial=0)
-    assert abs(d @ h @ d.T - np.eye(groups - 1)).max(initial=0) < 1e-6 + rounding
+    assert abs(d @ h @ d.T - np.eye(len(c) - 1)).max(initial=0) < 1e-6 + rounding
     assert abs(d @ (b.T @ (seen / z) + a / c)).max(initial=0) < 0.011 + rounding
+    kept = np.flatnonzero(got["place"] >= 0)
+    np.testing.assert_allclose(got["slopes"], d @ full[kept][:, first].T, atol=1e-12 * (1 + abs(d).max(initial=0)))
 
 
-@given(evidence())
-def test_atoms_that_look_alike_are_one_group(given: tuple[Channels, Ints, float]) -> None:
-    channels, n, alpha = given
-    atoms = len(channels.start) - 1
-    work = np.zeros(workspace_size(atoms, len(n)))
-    prepare(channels.start, channels.row, channels.weight, n, alpha, work)
-    seen = np.vstack([channels.matrix(k) for k in range(len(channels.values))])[n > 0]
-    assert int(work[centre.GROUPS]) == len(np.unique(seen, axis=1).T)
-
-
-@given(evidence(), evidence())
-def test_the_workspace_remembers_nothing(given: tuple[Channels, Ints, float], rng: tuple[Channels, Ints, float]) -> None:
-    """prepare is a function of the counts alone, and a walk one of p, the counts and the stream."""
-    channels, n, alpha = given
-    atoms = len(channels.start) - 1
-    used, fresh = np.zeros(workspace_size(atoms, len(n))), np.zeros(workspace_size(atoms, len(n)))
-    p, again = np.full(atoms, 1 / atoms), np.full(atoms, 1 / atoms)
-    run(channels, np.resize(rng[1], len(n)), rng[2], p.copy(), used)
-    prepare(channels.start, channels.row, channels.weight, n, alpha, used)
-    assert run(channels, n, alpha, p, used) == run(channels, n, alpha, again, fresh)
-    assert p.tolist() == again.tolist()
-
-
-def test_stale() -> None:
-    channels = channels_from([levels(0, 1, 1), levels(0, 0, 1)])
-    work = np.zeros(workspace_size(3, 4))
-    n = np.array([10, 0, 4, 4])
-    assert stale(channels.start, n, 1.0, work)
-    prepare(channels.start, channels.row, channels.weight, n, 1.0, work)
+def test_when_to_prepare_again() -> None:
+    chain = chain_of(channels_from([levels(0, 1, 1), levels(0, 0, 1)]), 1.0)
+    n = np.array([10.0, 0.0, 4.0, 4.0])
+    assert chain.stale(n)
+    assert chain.prepared_counts.tolist() == [0, 0, 0, 0]
+    chain.prepare(n)
+    assert chain.prepared_counts.tolist() == n.tolist()
     expected = {(10, 0, 4, 4): False, (17, 0, 8, 4): False, (18, 0, 4, 4): True, (10, 1, 4, 4): True, (9, 0, 4, 4): True}
     for counts, answer in expected.items():
-        assert stale(channels.start, np.array(counts), 1.0, work) == answer
-    assert stale(channels.start, n, 0.5, work)
+        assert chain.stale(np.array(counts, dtype=float)) == answer
+    chain.forget()
+    assert chain.stale(n)
+    assert chain.prepared_counts.tolist() == [0, 0, 0, 0]
 
 
 def test_draws_depend_on_seed_and_round_and_nothing_else() -> None:
@@ -252,36 +239,17 @@ def test_draws_depend_on_seed_and_round_and_nothing_else() -> None:
     draws = posterior_draws(channels, n, draws=8, seed=1)
     assert (posterior_draws(channels, n, draws=5, seed=1) == draws[:5]).all()
     assert (posterior_draws(channels, n, draws=8, seed=2) != draws).all()
-    work = np.zeros(workspace_size(3, 4))
-    seen = set()
-    for t, replication, k0 in ((1, 0, 3), (2, 0, 3), (1, 1, 3), (1, 0, 4), (1, 0, 3)):
+    chain, seen = chain_of(channels, 1.0), set()
+    for t, replication, seed in ((1, 0, 3), (2, 0, 3), (1, 1, 3), (1, 0, 4), (1, 0, 2**32 + 3), (1, 0, 3)):
         p = np.full(3, 1 / 3)
-        walk(6, channels.start, channels.row, channels.weight, n, 1.0, p, work, t, replication, k0, 0)
+        chain.walk(p, n.astype(float), steps=6, seed=seed, replication=replication, t=t)
         seen.add(tuple(p.tolist()))
-    assert len(seen) == 4
+    assert len(seen) == 5
 
 
-@pytest.mark.parametrize("alpha", [0.3, 0.5, 1.0, 2.0])
-def test_compiled_is_what_python_says(alpha: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(4)
-    problems = []
-    for _ in range(6):
-        matrices = random_channels(rng, 3, 6)
-        problems.append((channels_from(matrices), counts_of(rng, matrices, rng.dirichlet(np.ones(6)), [9, 40, 2000])))
-    expected = [_trail(channels, n, alpha) for channels, n in problems]
-    for name, value in list(vars(sampler).items()):
-        if hasattr(value, "py_func"):
-            monkeypatch.setattr(sampler, name, value.py_func)
-    for (channels, n), trail in zip(problems, expected, strict=True):
-        np.testing.assert_allclose(_trail(channels, n, alpha), trail, rtol=1e-6)
-
-
-def _trail(channels: Channels, n: Ints, alpha: float) -> Floats:
-    p, work, out = np.full(6, 1 / 6), np.zeros(workspace_size(6, len(n))), []
-    for t in range(3):
-        sampler.walk(10, channels.start, channels.row, channels.weight, n, alpha, p, work, t, 2, 5, 6)
-        out.append(p.copy())
-    return np.array(out)
+@given(st.floats(1e-300, 1e300))
+def test_rough_logarithms(x: float) -> None:
+    assert abs(native.rough_log(x) - np.log(x)) < 5e-8
 
 
 def test_a_thousand_atoms() -> None:
@@ -306,3 +274,16 @@ def test_what_cannot_be_drawn() -> None:
             posterior_draws(channels, np.array([1, 2]), draws=draws, thin=thin)
     with pytest.raises(ProblemError, match="seed: got -1"):
         posterior_draws(channels, np.array([1, 2]), draws=1, seed=-1)
+
+
+def test_arrays_of_other_lengths() -> None:
+    channels, n = channels_from([levels(0, 1, 1)]), np.array([3.0, 4.0])
+    with pytest.raises(ValueError, match="alpha: expected a number > 0"):
+        chain_of(channels, 0.0)
+    chain = chain_of(channels, 1.0)
+    with pytest.raises(ValueError, match="counts: got length 3; expected 2"):
+        chain.prepare(np.zeros(3))
+    with pytest.raises(ValueError, match="p: got length 2; expected 3"):
+        chain.walk(np.zeros(2), n, steps=1, seed=1, t=1)
+    with pytest.raises(ValueError, match="out: its rows: got length 2; expected 3"):
+        chain.fill(np.zeros((1, 2)), n, burn_in=0, thin=1, seed=1)

@@ -10,45 +10,25 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from headwater.policies.compile import allocating, compiled
-from headwater.simulation import urns
+from headwater import native, streams
 
+Ints = NDArray[np.int64]
 DRAWS = 200_000
 
 
-@compiled
-def _binomials(n: int, p: float, stream: Any, out: Any) -> None:
-    for i in range(out.size):
-        out[i] = urns.binomial(n, p, stream)
-
-
-@compiled
-def _hypergeometrics(good: int, bad: int, taken: int, stream: Any, out: Any) -> None:
-    for i in range(out.size):
-        out[i] = urns.hypergeometric(good, bad, taken, stream)
-
-
-@compiled
-def _splits(whole: Any, n: int, taken: int, stream: Any, out: Any) -> None:
-    for i in range(len(out)):
-        urns.split(whole, n, taken, stream, out[i])
-
-
-@allocating
-def _orders(whole: Any, stream: Any, out: Any) -> None:
-    for i in range(len(out)):
-        left = whole.copy()
-        for place in range(out.shape[1]):
-            out[i, place] = urns.take(left, out.shape[1] - place, stream)
-
-
-def draws(kernel: Any, *parameters: Any, seed: int = 1, count: int = DRAWS) -> NDArray[np.int64]:
+def binomials(n: int, p: float, *, seed: int = 1, count: int = DRAWS) -> Ints:
     out = np.zeros(count, dtype=np.int64)
-    kernel(*parameters, urns.open_stream(seed), out)
+    native.Draws(seed).binomial(n, p, out)
     return out
 
 
-def p_value(found: NDArray[np.int64], law: Any) -> float:
+def hypergeometrics(good: int, bad: int, taken: int, *, seed: int = 1, count: int = DRAWS) -> Ints:
+    out = np.zeros(count, dtype=np.int64)
+    native.Draws(seed).hypergeometric(good, bad, taken, out)
+    return out
+
+
+def p_value(found: Ints, law: Any) -> float:
     """Chi-square in up to 40 bins of about equal width over the middle, the tails in bins of their own."""
     edges = np.unique(np.floor(np.linspace(law.ppf(1e-4), law.ppf(1 - 1e-4), 40)))
     chance = np.diff(np.concatenate([[0.0], law.cdf(edges), [1.0]]))
@@ -62,7 +42,7 @@ def p_value(found: NDArray[np.int64], law: Any) -> float:
 @pytest.mark.parametrize("n", [1, 5, 40, 100, 1_000, 10**6, 10**10, 10**12])
 @pytest.mark.parametrize("p", [1e-9, 1e-5, 0.01, 0.3, 0.5, 0.77, 0.999])
 def test_binomial_numbers(n: int, p: float) -> None:
-    found = draws(_binomials, n, p)
+    found = binomials(n, p)
     assert found.min() >= 0 and found.max() <= n
     law = stats.binom(n, p)
     if law.std() < 0.01:
@@ -88,7 +68,7 @@ def test_binomial_numbers(n: int, p: float) -> None:
     ],
 )
 def test_hypergeometric_numbers(good: int, bad: int, taken: int) -> None:
-    found = draws(_hypergeometrics, good, bad, taken)
+    found = hypergeometrics(good, bad, taken)
     assert found.min() >= max(0, taken - bad) and found.max() <= min(good, taken)
     assert p_value(found, stats.hypergeom(good + bad, good, taken)) > 1e-6
 
@@ -98,15 +78,13 @@ def test_half_of_a_huge_urn(good: int, bad: int) -> None:
     """Too large for scipy's own; the law is normal to within 1e-3, and 200,000 draws cannot tell."""
     whole = good + bad
     sd = math.sqrt(good / whole * (bad / whole) * (whole / 4))
-    found = draws(_hypergeometrics, good, bad, whole // 2)
+    found = hypergeometrics(good, bad, whole // 2)
     assert p_value(found, stats.norm(good / 2, sd)) > 1e-6
 
 
 def test_certain_outcomes() -> None:
-    stream = urns.open_stream(3)
-    assert [urns.binomial(7, p, stream) for p in (0.0, 1.0)] == [0, 7] and urns.binomial(0, 0.4, stream) == 0
-    assert urns.hypergeometric(0, 9, 4, stream) == 0 and urns.hypergeometric(9, 0, 4, stream) == 4
-    assert urns.hypergeometric(3, 4, 7, stream) == 3 and urns.hypergeometric(3, 4, 0, stream) == 0
+    assert [binomials(7, p, count=1)[0] for p in (0.0, 1.0)] == [0, 7] and binomials(0, 0.4, count=1)[0] == 0
+    assert [hypergeometrics(*urn, count=1)[0] for urn in ((0, 9, 4), (9, 0, 4), (3, 4, 7), (3, 4, 0))] == [0, 4, 3, 0]
 
 
 def log_chance(x: float, good: float, bad: float, taken: float) -> float:
@@ -125,14 +103,14 @@ def test_the_mode_is_hardly_likelier_than_the_mean() -> None:
         taken = int(rng.integers(1, whole))
         mean, mode = good * taken / whole, (taken + 1) * (good + 1) // (whole + 2)
         variance = mean * (bad / whole) * ((whole - taken) / (whole - 1))
-        if variance > urns.NARROW:
+        if variance > native.NARROW_VARIANCE:
             tried += 1
             assert log_chance(mode, good, bad, taken) - log_chance(mean, good, bad, taken) <= 0.25 / variance
 
 
 def test_splitting_counts() -> None:
     whole, out = np.array([2, 0, 3, 4]), np.zeros((DRAWS, 4), dtype=np.int64)
-    _splits(whole, 9, 5, urns.open_stream(4), out)
+    native.Draws(4).split(whole, 5, out)
     assert np.all(out.sum(axis=1) == 5) and np.all(out <= whole)
     law = stats.multivariate_hypergeom([2, 3, 4], 5)
     kinds, seen = np.unique(out[:, [0, 2, 3]], axis=0, return_counts=True)
@@ -143,18 +121,36 @@ def test_splitting_counts() -> None:
 
 def test_taking_one_by_one_makes_every_order_alike() -> None:
     out = np.zeros((DRAWS, 5), dtype=np.int64)
-    _orders(np.array([2, 0, 1, 2]), urns.open_stream(5), out)
+    native.Draws(5).take(np.array([2, 0, 1, 2]), out)
     kinds, seen = np.unique(out, axis=0, return_counts=True)
     assert len(kinds) == 30, "5! / (2! 2!)"
     assert stats.chisquare(seen).pvalue > 1e-6
 
 
+def test_rooms_of_a_wrong_size_are_refused() -> None:
+    whole, draws = np.array([2, 0, 3, 4]), native.Draws(4)
+    with pytest.raises(ValueError, match="out: the last axis: got length 3; expected 4"):
+        draws.split(whole, 5, np.zeros((1, 3), dtype=np.int64))
+    with pytest.raises(ValueError, match="out: the last axis: got length 3; expected 9"):
+        draws.take(whole, np.zeros((1, 3), dtype=np.int64))
+
+
 def test_a_stream_is_a_function_of_its_key() -> None:
-    one, two = urns.open_stream(6), urns.open_stream(6)
-    first = [urns.unit(one) for _ in range(500)]
-    assert first == [urns.unit(two) for _ in range(500)] and len(set(first)) == 500
-    urns.rewind(two, 1)
-    other = [urns.unit(two) for _ in range(500)]
+    one, two = native.Draws(6), native.Draws(6)
+    first = [one.unit() for _ in range(500)]
+    assert first == [two.unit() for _ in range(500)] and len(set(first)) == 500
+    two.rewind(1)
+    other = [two.unit() for _ in range(500)]
     assert not set(first) & set(other)
-    urns.rewind(two, 0)
-    assert [urns.unit(two) for _ in range(500)] == first
+    two.rewind(0)
+    assert [two.unit() for _ in range(500)] == first
+
+
+def test_the_stream_is_the_generators() -> None:
+    """Block by block of 64 calls: the first uniforms of all, then the second ones."""
+    found, (low, high) = native.Draws(6, 2**33 + 5), streams.seed_words(6)
+    for start in (0, 64):
+        words = [streams.philox(*streams.counter_words(start + i, 2**33 + 5, streams.LEAP, 0), low, high) for i in range(64)]
+        pairs = [(streams.join(a, b), streams.join(c, d)) for a, b, c, d in words]
+        wanted = [streams.to_open_unit(pair[half]) for half in range(2) for pair in pairs]
+        assert [found.unit() for _ in range(128)] == wanted
