@@ -35,7 +35,7 @@ def main() -> None:
         run(sys.executable, "-m", "venv", f"{place}/venv", cwd=place)
         python = f"{place}/venv/bin/python"
         run(python, *PIP, str(wheel), cwd=place)
-        run(python, ROOT / "tests" / "try_installed.py", cwd=place)
+        run(python, ROOT / "benchmarks" / "try_installed.py", cwd=place)
 
 
 def check_files(wheel: Path) -> None:

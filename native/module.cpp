@@ -4,6 +4,7 @@
 #include "glue/parts.h"
 
 NB_MODULE(native, m) {
+    nanobind::set_leak_warnings(false);  // of what an interpreter leaves alive when it ends
     m.doc() = "The compiled core: what runs once a round.";
 #define HW_PART(name) glue::bind_##name(m);
 #include "glue/parts.list"
