@@ -3,6 +3,7 @@
 #pragma once
 #include "policies/epsilon_greedy.h"
 #include "policies/indexed.h"
+#include "policies/kl_empirical.h"
 #include "policies/kl_ucb.h"
 #include "policies/thompson.h"
 #include "policies/ucb1.h"

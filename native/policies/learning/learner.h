@@ -1,7 +1,7 @@
 // What the policies that learn the law of X share: counting, the guard against a wrong model, each arm's own index, and the audit
 // by the arm's own law of rewards.
 #pragma once
-#include "../kl_ucb.h"
+#include "../kl_empirical.h"
 #include "evidence.h"
 
 namespace hw {

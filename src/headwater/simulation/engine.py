@@ -201,11 +201,8 @@ def simulate_leaps(
     """
     arms, rounds = len(model.level), np.ascontiguousarray(checkpoints, dtype=np.int64)
     _largest_sum(model, int(rounds[-1]))
-    out = _Output(
-        np.zeros((replications, rounds.size, arms), dtype=np.int64),
-        np.zeros((replications, rounds.size), dtype=np.int64),
-        np.full((replications, arms), -1, dtype=np.int64),
-    )
+    out = _Output.empty(replications, rounds.size, arms)
+    out.excluded[:] = -1
     problem, settings = core_of(model, spec), settings_of(spec, scale=model.scale, seed=seed)
     leaps = native.Leaps(chances_of(model.table, model.level, model.thresholds, model.cuts), longest, sure)
 
